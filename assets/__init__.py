@@ -1,0 +1,1 @@
+"""Files the package ships: teapot patches, the sample data set, page templates."""

@@ -1,0 +1,1 @@
+"""Ground-truth images and honest measurement for identifiable representation learning."""

@@ -1,0 +1,75 @@
+"""The `ident3d` command: a table of subcommands, each imported only when it is called.
+
+`ident3d --help` therefore answers at once, and needs neither torch nor Blender.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+# name -> (where the click command lives, the line `ident3d --help` shows)
+COMMANDS = {
+    "demo": ("ident3d.commands.demo:demo", "Run the whole pipeline, small, on this machine."),
+    "doctor": ("ident3d.commands.doctor:doctor", "Say what works here, and how to get the rest."),
+    "render": ("ident3d.render.command:render", "Render a data set; resumes what is there."),
+    "info": ("ident3d.commands.info:info", "Say what a data set holds."),
+    "verify": ("ident3d.commands.verify:verify", "Check every byte of a data set."),
+    "sheet": ("ident3d.commands.sheet:sheet", "Draw a contact sheet or a traversal figure."),
+    "index": ("ident3d.commands.index:index", "Build the look-up index; print its certificate."),
+    "audit": ("ident3d.commands.audit:audit", "Compare the conditional asked for and served."),
+    "import": ("ident3d.commands.import_:import_", "Convert a published data set."),
+    "download": ("ident3d.commands.download:download", "Fetch a published data set."),
+    "export": ("ident3d.commands.export:export", "Write a data set in the published layout."),
+    "benchmark": ("ident3d.benchmark.command:benchmark", "List, run, score, report, verify."),
+}
+
+
+class LazyGroup(click.Group):
+    """A click group whose commands are imported on use; their help line stands in the table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands in the order a user meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import one command."""
+        if name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[name][0].split(":")
+        return getattr(importlib.import_module(module), attribute)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table alone, importing none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="ident3d")
+def cli() -> None:
+    """Ground-truth images and honest measurement for identifiable representation learning."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line. Errors are one sentence: exit 2 for bad use, 1 for failure."""
+    from .errors import DataError
+
+    try:
+        cli.main(arguments, prog_name="ident3d", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Stopped.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:  # `ident3d info ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except (ValueError, DataError, OSError, ImportError) as error:
+        if os.environ.get("IDENT3D_TRACEBACK"):  # for people who work on ident3d itself
+            raise
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2 if isinstance(error, ValueError) else 1)

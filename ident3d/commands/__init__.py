@@ -1,0 +1,1 @@
+"""The subcommands of `ident3d`, one file each."""

@@ -1,0 +1,1 @@
+"""Blender: from latents to teapot scenes to shards."""
