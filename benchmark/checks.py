@@ -22,19 +22,24 @@ MAX_DEPTH = 5  # nested settings
 
 
 def read_json(path: Path) -> Any:
-    """Parse a JSON file of limited size; no NaN, no infinity, no key twice, no symlink."""
+    """Parse a JSON file of limited size; no NaN, no infinity, no key twice, no link."""
     try:
         if path.is_symlink() or not path.is_file():
             raise DataError(f"{path} must be a plain file, not a link or a folder.")
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise DataError(f"{path} has {size} bytes; a record holds at most {MAX_BYTES}.")
-        return json.loads(
-            path.read_text("utf-8"), parse_constant=_no_constant, object_pairs_hook=_unique
-        )
-    except (ValueError, RecursionError) as error:  # bad UTF-8 and bad JSON are ValueErrors
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise DataError(f"{path} is no valid JSON: {reason}.") from error
+        return parse_json(path.read_text("utf-8"))
+    except ValueError as error:  # also bad UTF-8
+        raise DataError(f"{path} is no valid JSON: {error}.") from error
+
+
+def parse_json(source: str) -> Any:
+    """Parse JSON text as strictly as `read_json`; raises `ValueError`."""
+    try:
+        return json.loads(source, parse_constant=_no_constant, object_pairs_hook=_unique)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def plain(value: Any, what: str, depth: int = MAX_DEPTH) -> Any:

@@ -6,15 +6,11 @@ results = load_all("results")
 """
 
 import hashlib
-import importlib.metadata
 import json
 import os
-import platform
 import re
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +18,22 @@ import numpy as np
 
 from ident3d.errors import DataError
 
-from .checks import MAX_NAME, matrix, number, numbers, plain, read_json, text
+from .checks import MAX_NAME, parse_json, read_json
+from .environment import commit, environment
+from .schema import CHECKS, PROTOCOLS, REQUIRED, VERSION
 
-VERSION = 1
+__all__ = [
+    "PROTOCOLS",
+    "Result",
+    "commit",
+    "environment",
+    "load",
+    "load_all",
+    "scored_rows",
+]
+
 KIND = "ident3d-result"  # what tells a record from any other JSON file
-PROTOCOLS = {
-    "clean": "Whole split, encoder in eval mode, R2 fit on one half and scored on the other.",
-    "paper": "As released: the first 4,096 rows, batch-norm in training mode, R2 fit where scored.",
-}
 PAPER_ROWS = 4096
-MAX_DIM = 256  # latent dimensions
-MAX_POINTS = 2_000  # rows of `points`: a sample for the plots, not the data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +83,9 @@ class Result:
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        for name, check in _CHECKS.items():
+        for name, check in CHECKS.items():
             value = getattr(self, name)
-            if value is not None or name in _REQUIRED:
+            if value is not None or name in REQUIRED:
                 object.__setattr__(self, name, check(value, name))
 
     @property
@@ -101,9 +102,8 @@ class Result:
         """What runs that differ in their seed only have in common: one row of a table."""
         settings = {k: v for k, v in (self.settings or {}).items() if k != "seed"}
         fingerprint = (self.data or {}).get("fingerprint", "")
-        return (self.experiment, self.tier, self.protocol, self.method, fingerprint) + (
-            json.dumps(settings, sort_keys=True),
-        )
+        settings_text = json.dumps(settings, sort_keys=True)
+        return (self.experiment, self.tier, self.protocol, self.method, fingerprint, settings_text)
 
     def to_json(self) -> str:
         """Write the record as JSON text."""
@@ -113,13 +113,13 @@ class Result:
     def from_json(cls, record: str | Mapping[str, Any], source: str = "the record") -> "Result":
         """Read a record from JSON text or parsed JSON; raises `DataError` for anything odd."""
         try:
-            found = dict(json.loads(record) if isinstance(record, str) else record)
+            found = dict(parse_json(record) if isinstance(record, str) else record)
             if found.pop("kind", None) != KIND:
                 raise ValueError(f'is no result record: `"kind": "{KIND}"` is missing')
             known = {field.name for field in fields(cls)}
             if unknown := sorted(str(key)[:MAX_NAME] for key in found if key not in known):
                 raise ValueError(f"has an unknown field {unknown[0]!r}")
-            if missing := sorted(_REQUIRED - set(found)):
+            if missing := sorted(REQUIRED - set(found)):
                 raise ValueError(f"lacks `{missing[0]}`")
             return cls(**found)
         except (ValueError, TypeError) as error:
@@ -142,10 +142,6 @@ class Result:
         path = folder / f"{self.id}.json"
         os.replace(partial, path)
         return path
-
-    def without_arrays(self) -> "Result":
-        """Drop the bulky parts; for listings."""
-        return replace(self, curves=None, points=None, correlation=None)
 
 
 def load(path: str | Path) -> Result:
@@ -181,36 +177,6 @@ def scored_rows(protocol: str, rows: int) -> int:
     return min(rows, PAPER_ROWS) if protocol == "paper" else rows
 
 
-def environment() -> dict[str, Any]:
-    """Describe this machine: versions, processor, GPU. No names of users or hosts."""
-    versions = {}
-    for package in ("ident3d", "numpy", "torch", "torchvision", "faiss-cpu", "scikit-learn"):
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = None
-    torch = sys.modules.get("torch")  # never imported for this
-    gpu = torch.cuda.get_device_name() if torch and torch.cuda.is_available() else None
-    return {
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "cpus": os.cpu_count(),
-        "gpu": gpu,
-        "packages": versions,
-    }
-
-
-def commit() -> str | None:
-    """Name the commit of the code that runs, `-dirty` if changed; None outside a clone."""
-    here = Path(__file__).resolve().parent
-    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40"]
-    try:
-        done = subprocess.run([*command, "--exclude=*"], capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None
-
-
 def _records(path: Path) -> list[Result]:
     parsed = read_json(path)
     if path.name != "entry.json":
@@ -226,108 +192,3 @@ def _records(path: Path) -> list[Result]:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:8]
-
-
-def _name(value: Any, what: str) -> str:
-    if not text(value, what, MAX_NAME).strip():
-        raise ValueError(f"`{what}` must not be empty.")
-    return value
-
-
-def _protocol(value: Any, what: str) -> str:
-    if value not in tuple(PROTOCOLS):
-        raise ValueError(f"`{what}` must be one of {', '.join(PROTOCOLS)}; got {value!r:.40}.")
-    return value
-
-
-def _seed(value: Any, what: str) -> int:
-    if not isinstance(number(value, what), int) or value < 0:
-        raise ValueError(f"`{what}` must be a whole number from 0, got {value}.")
-    return value
-
-
-def _seconds(value: Any, what: str) -> float:
-    if number(value, what) < 0:
-        raise ValueError(f"`{what}` must not be negative, got {value}.")
-    return value
-
-
-def _version(value: Any, what: str) -> int:
-    if value != VERSION or isinstance(value, bool):
-        raise ValueError(f"`{what}` must be {VERSION}, got {value!r:.40}; update ident3d.")
-    return value
-
-
-def _mapping(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"`{what}` must be a table of names, got {type(value).__name__}.")
-    return plain(value, what)
-
-
-def _scores(value: Any, what: str) -> dict[str, Any]:
-    scores = _mapping(value, what)
-    for name, score in scores.items():
-        for part in score.values() if isinstance(score, dict) else [score]:
-            if part is not None:
-                number(part, f"{what}.{name}")
-    return scores
-
-
-def _data(value: Any, what: str) -> dict[str, Any]:
-    data = _mapping(value, what)
-    for key in ("name", "fingerprint"):
-        _name(data.get(key), f"{what}.{key}")
-    return data
-
-
-def _columns(table: Mapping[str, Sequence], what: str) -> None:
-    if len({len(column) for column in table.values()}) > 1:
-        raise ValueError(f"`{what}` must have lists of one length.")
-
-
-def _curves(value: Any, what: str) -> dict[str, list]:
-    if not isinstance(value, Mapping) or len(value) > 50:
-        raise ValueError(f"`{what}` must be a table of at most 50 lists.")
-    curves = {_name(k, what): numbers(v, f"{what}.{k}"[:MAX_NAME]) for k, v in value.items()}
-    _columns(curves, what)
-    return curves
-
-
-def _points(value: Any, what: str) -> dict[str, list]:
-    if not isinstance(value, Mapping) or set(value) != {"true", "predicted"}:
-        raise ValueError(f"`{what}` must hold `true` and `predicted`.")
-    points = {k: matrix(v, f"{what}.{k}", MAX_POINTS, MAX_DIM) for k, v in value.items()}
-    _columns(points, what)
-    if points["true"] and len(points["true"][0]) != len(points["predicted"][0]):
-        raise ValueError(f"`{what}` must predict each true column.")
-    return points
-
-
-def _names(value: Any, what: str) -> list[str]:
-    if not isinstance(value, list | tuple) or len(value) > MAX_DIM:
-        raise ValueError(f"`{what}` must be a list of at most {MAX_DIM} names.")
-    return [_name(item, what) for item in value]
-
-
-_REQUIRED = {"method", "experiment", "tier", "protocol", "seed", "scores", "version"}
-_CHECKS = {
-    "version": _version,
-    "method": _name,
-    "experiment": _name,
-    "tier": _name,
-    "protocol": _protocol,
-    "seed": _seed,
-    "scores": _scores,
-    "data": _data,
-    "settings": _mapping,
-    "curves": _curves,
-    "metric": lambda value, what: numbers(value, what, MAX_DIM),
-    "metric_true": lambda value, what: numbers(value, what, MAX_DIM),
-    "correlation": lambda value, what: matrix(value, what, MAX_DIM, MAX_DIM),
-    "factors": _names,
-    "points": _points,
-    "environment": _mapping,
-    "commit": lambda value, what: text(value, what, MAX_NAME),
-    "seconds": _seconds,
-    "command": text,
-}
