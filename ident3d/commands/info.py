@@ -1,0 +1,77 @@
+"""`ident3d info PATH`."""
+
+from pathlib import Path
+
+import click
+
+from ident3d.dataset import Dataset, find_split, load, read_manifest
+from ident3d.errors import DataError
+
+from .options import echo_json, json_option, table
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path), required=False)
+@json_option
+def info(path: Path | None, as_json: bool) -> None:
+    """Say what the data set at PATH holds (default: the sample inside the package)."""
+    from ident3d.dataset import sample
+
+    splits = [sample()] if path is None else all_splits(path)
+    records = [_record(data) for data in splits]
+    if as_json:
+        echo_json(records)
+        return
+    for data, record in zip(splits, records, strict=True):
+        click.echo(f"{record['path']}")
+        height, width = record["resolution"][:2]
+        click.echo(f"  {record['rows']:,} images, {height} x {width}, {_size(record['bytes'])}")
+        if record["pairs"]:
+            click.echo(f"  exact pairs: {record['pairs']}")
+        if record["class_names"]:
+            click.echo(f"  classes: {', '.join(record['class_names'])}")
+        click.echo(f"  seed {record['seed']}, fingerprint {record['fingerprint']}")
+        for name, value in record["settings"].items():
+            click.echo(f"  {name}: {value}")
+        rows = [
+            [f"  {f.name}", f.group, f"{f.low:.4g} .. {f.high:.4g} {f.unit}"] for f in data.factors
+        ]
+        click.echo(table(rows, ["  factor", "group", "scene range"]))
+
+
+def all_splits(path: Path) -> list[Dataset]:
+    """Open every split of a data set's folder, or the one split that the path names."""
+    try:
+        root, split = find_split(path)
+    except ValueError:
+        return [load(path / split) for split in sorted(read_manifest(path)["splits"])]
+    return [load(root / split)]
+
+
+def _record(data: Dataset) -> dict:
+    files = data.files()
+    lost = [entry["name"] for entry in files if not (data.path / entry["name"]).is_file()]
+    if lost:
+        raise DataError(f"{data.path / lost[0]} is missing; `ident3d verify` lists what is wrong.")
+    return {
+        "path": str(data.path),
+        "rows": len(data),
+        "resolution": list(data.resolution),
+        "bytes": sum(entry["bytes"] for entry in files),
+        "shards": len(files),
+        "pairs": data.description.pairs,
+        "class_names": data.class_names,
+        "seed": data.seed,
+        "fingerprint": data.fingerprint,
+        "settings": data.settings,
+        "command": data.description.command,
+        "factors": data.description.to_record()["factors"],
+    }
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
