@@ -1,0 +1,107 @@
+"""Encoders: a backbone, and a head that puts its output into the model's space."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ident3d.errors import choose
+
+SLOPE = 0.01  # of every leaky ReLU here
+
+
+class Head(nn.Module):
+    """Maps features to a space of some size, fixed or learned.
+
+    The size is kept as a logarithm: a learning rate is then a relative rate, and a size that must
+    grow twentyfold gets there as quickly as one that must grow by half.
+    """
+
+    def __init__(self, shape: tuple[int, ...], size: float = 1.0, learnable: bool = True) -> None:
+        super().__init__()
+        if not size > 0:
+            raise ValueError(f"`size` must be positive, got {size}.")
+        log_size = torch.full(shape, float(size)).log()
+        if learnable:
+            self.log_size = nn.Parameter(log_size)
+        else:
+            self.register_buffer("log_size", log_size)
+
+    @property
+    def size(self) -> Tensor:
+        """Radius, side lengths or scale."""
+        return self.log_size.exp()
+
+
+class Unbounded(Head):
+    """All of R^d: features times one scale."""
+
+    def __init__(self, dim: int, size: float = 1.0, learnable: bool = True) -> None:
+        super().__init__((), size, learnable)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Scale the features."""
+        return features * self.size
+
+
+class Sphere(Head):
+    """The sphere of radius `size`."""
+
+    def __init__(self, dim: int, size: float = 1.0, learnable: bool = True) -> None:
+        super().__init__((), size, learnable)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Project the features radially."""
+        return functional.normalize(features, dim=-1) * self.size
+
+
+class Box(Head):
+    """The box [0, size]^d, each side its own: sigmoid times size."""
+
+    def __init__(self, dim: int, size: float = 1.0, learnable: bool = True) -> None:
+        super().__init__((dim,), size, learnable)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Squash the features."""
+        return features.sigmoid() * self.size
+
+
+HEADS = {"unbounded": Unbounded, "sphere": Sphere, "box": Box}
+
+
+def make_head(space: str, dim: int, *, size: float = 1.0, learnable: bool = True) -> Head:
+    """Return the head of a model space: "unbounded", "sphere" or "box"."""
+    return choose(HEADS, space, "space")(dim, size, learnable)
+
+
+def mlp(
+    dim: int,
+    head: nn.Module,
+    *,
+    inputs: int | None = None,
+    widths: Sequence[int] | None = None,
+) -> nn.Sequential:
+    """Return the papers' multilayer perceptron, from `inputs` (default `dim`) to `dim`, plus head.
+
+    `widths` are the hidden widths; the papers' are (10, 50, 50, 50, 50, 10) times `dim`.
+    """
+    widths = [k * dim for k in (10, 50, 50, 50, 50, 10)] if widths is None else list(widths)
+    sizes = [inputs or dim, *widths]
+    layers: list[nn.Module] = []
+    for before, after in pairwise(sizes):
+        layers += [nn.Linear(before, after), nn.LeakyReLU(SLOPE)]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], dim), head)
+
+
+def resnet18(dim: int, head: nn.Module) -> nn.Sequential:
+    """Return the image encoder: ResNet18 with 10 `dim` outputs, leaky ReLU, linear to `dim`."""
+    from torchvision.models import resnet18 as build
+
+    return nn.Sequential(
+        build(weights=None, num_classes=10 * dim),
+        nn.LeakyReLU(SLOPE),
+        nn.Linear(10 * dim, dim),
+        head,
+    )

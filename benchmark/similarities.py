@@ -1,0 +1,104 @@
+"""How alike two representations are: the model's log conditional, up to a constant.
+
+Every similarity knows `pairs(x, y)`, the similarity of matching rows with ordinary autograd, and
+`embed(x)` with `kernel`, from which `pairwise` computes all pairs of a batch in blocks.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def widen(x: Tensor) -> Tensor:
+    """Return `x` in float64, in which sums of large terms that cancel stay exact to float32."""
+    return x if x.device.type == "mps" else x.double()  # Apple's GPUs have no float64
+
+
+@dataclass(frozen=True)
+class Dot:
+    """x . y: the von Mises-Fisher conditional on a sphere."""
+
+    kernel = "dot"
+
+    def embed(self, x: Tensor) -> Tensor:
+        """Return the vectors that the kernel compares."""
+        return x
+
+    def pairs(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the similarity of matching vectors, over the last axis."""
+        return (widen(x) * widen(y)).sum(-1)
+
+
+@dataclass(frozen=True)
+class Lp:
+    """-|x - y|_p^p, or -|x - y|_p without `power`: Laplace (1), normal (2), GenNorm(p)."""
+
+    p: float = 2.0
+    power: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse exponents that give no metric."""
+        if not self.p >= 1:
+            raise ValueError(f"`p` must be at least 1, got {self.p}; Laplace is p = 1.")
+
+    @property
+    def kernel(self) -> str:
+        """Squared distances are a matrix product; others go dimension by dimension."""
+        return "squared" if self.p == 2 and self.power else "lp"
+
+    def embed(self, x: Tensor) -> Tensor:
+        """Return the vectors that the kernel compares."""
+        return x
+
+    def pairs(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the similarity of matching vectors, over the last axis."""
+        difference = widen(x) - widen(y)
+        if self.power:
+            return -difference.abs().pow(self.p).sum(-1)
+        return -torch.linalg.vector_norm(difference, ord=self.p, dim=-1)
+
+
+class _Diagonal(nn.Module):
+    """A learned positive diagonal, softplus of a free vector."""
+
+    def __init__(self, dim: int, start: float = 1.0) -> None:
+        super().__init__()
+        if not start > 0:
+            raise ValueError(f"`start` must be positive, got {start}.")
+        start = torch.full((dim,), float(start), dtype=torch.float64)
+        self.raw = nn.Parameter((start + torch.log(-torch.expm1(-start))).float())
+
+    @property
+    def value(self) -> Tensor:
+        """The diagonal, shape (dim,)."""
+        return functional.softplus(self.raw)
+
+    def embed(self, x: Tensor) -> Tensor:
+        """Return the vectors that the kernel compares: `x` scaled by the root of the diagonal."""
+        return widen(x) * widen(self.value).sqrt()
+
+
+class Metric(_Diagonal):
+    """-(x - y)' L (x - y) with a learned diagonal L: the anisotropic conditional of AnInfoNCE."""
+
+    kernel = "squared"
+
+    def pairs(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the similarity of matching vectors, over the last axis."""
+        return -((widen(x) - widen(y)).square() * widen(self.value)).sum(-1)
+
+
+class Importance(_Diagonal):
+    """x' S y with a learned diagonal S: the feature importance of TriCL."""
+
+    kernel = "dot"
+
+    def pairs(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the similarity of matching vectors, over the last axis."""
+        return (widen(x) * widen(y) * widen(self.value)).sum(-1)
+
+
+Similarity = Dot | Lp | Metric | Importance
+SIMILARITIES = {"dot": Dot, "lp": Lp, "metric": Metric, "importance": Importance}
