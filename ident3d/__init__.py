@@ -11,17 +11,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import metrics
-    from .conditionals import (
-        VMF,
-        Anisotropic,
-        Fixed,
-        GenNorm,
-        Laplace,
-        Normal,
-        Product,
-    )
-    from .conditionals import parse as parse_conditional
+    from . import conditionals, factors, metrics, spaces
+    from .conditionals import VMF, Anisotropic, Fixed, GenNorm, Laplace, Normal, Product
     from .dataset import Dataset, load, sample
     from .errors import DataError
     from .factors import FACTORS, Factor
@@ -29,39 +20,45 @@ if TYPE_CHECKING:
     from .spaces import Box, Sphere, Unbounded
 
 __version__ = "0.1.0"
+__all__ = [
+    "FACTORS",
+    "VMF",
+    "Anisotropic",
+    "Box",
+    "DataError",
+    "Dataset",
+    "Factor",
+    "Fixed",
+    "GenNorm",
+    "Laplace",
+    "Normal",
+    "Pairs",
+    "Product",
+    "Sphere",
+    "Unbounded",
+    "conditionals",
+    "factors",
+    "load",
+    "metrics",
+    "sample",
+    "spaces",
+]
 
-# public name -> (module, name there)
-_PUBLIC = {
-    "VMF": ("conditionals", "VMF"),
-    "Anisotropic": ("conditionals", "Anisotropic"),
-    "Fixed": ("conditionals", "Fixed"),
-    "GenNorm": ("conditionals", "GenNorm"),
-    "Laplace": ("conditionals", "Laplace"),
-    "Normal": ("conditionals", "Normal"),
-    "Product": ("conditionals", "Product"),
-    "parse_conditional": ("conditionals", "parse"),
-    "Dataset": ("dataset", "Dataset"),
-    "load": ("dataset", "load"),
-    "sample": ("dataset", "sample"),
-    "DataError": ("errors", "DataError"),
-    "FACTORS": ("factors", "FACTORS"),
-    "Factor": ("factors", "Factor"),
-    "Pairs": ("pairs", "Pairs"),
-    "Box": ("spaces", "Box"),
-    "Sphere": ("spaces", "Sphere"),
-    "Unbounded": ("spaces", "Unbounded"),
+_HOMES = {
+    "conditionals": ("VMF", "Anisotropic", "Fixed", "GenNorm", "Laplace", "Normal", "Product"),
+    "dataset": ("Dataset", "load", "sample"),
+    "errors": ("DataError",),
+    "factors": ("FACTORS", "Factor"),
+    "metrics": (),
+    "pairs": ("Pairs",),
+    "spaces": ("Box", "Sphere", "Unbounded"),
 }
-__all__ = ["metrics", *_PUBLIC]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    if name == "metrics":
-        return importlib.import_module(".metrics", __name__)
-    if name in _PUBLIC:
-        module, attribute = _PUBLIC[name]
-        return getattr(importlib.import_module(f".{module}", __name__), attribute)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f".{home}", __name__), name)
+        if name == home and name in __all__:
+            return importlib.import_module(f".{home}", __name__)
     raise AttributeError(f"module 'ident3d' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])

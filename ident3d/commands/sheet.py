@@ -1,0 +1,54 @@
+"""`ident3d sheet PATH`."""
+
+from pathlib import Path
+
+import click
+import numpy as np
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path), required=False)
+@click.option("--out", type=click.Path(path_type=Path), default="sheet.png", show_default=True)
+@click.option("--count", default=64, show_default=True, help="Images on a contact sheet.")
+@click.option("--seed", default=0, show_default=True, help="Chooses the rows of a contact sheet.")
+@click.option("--traverse", is_flag=True, help="For each factor, the rows nearest to a line.")
+@click.option("--render", "rendered", is_flag=True, help="Render the traversal itself (Blender).")
+@click.option("--steps", default=7, show_default=True, help="Images per factor of a traversal.")
+@click.option("--resolution", default=96, show_default=True, help="Pixels, with --render.")
+def sheet(
+    path: Path | None,
+    out: Path,
+    count: int,
+    seed: int,
+    traverse: bool,
+    rendered: bool,
+    steps: int,
+    resolution: int,
+) -> None:
+    """Draw the data set at PATH (default: the sample inside the package) as one picture.
+
+    Without options: rows drawn at random. `--traverse`: one column per factor, the rows nearest to
+    a line along it. `--render`: the same with every image rendered exactly on the line; no PATH.
+    """
+    if count < 1 or steps < 2:
+        raise ValueError("`--count` must be at least 1 and `--steps` at least 2.")
+    if rendered and path is not None:
+        raise ValueError("`--render` draws new images and takes no PATH; leave one of them out.")
+    if rendered:
+        from ident3d.render.sheet import render_traversal
+
+        image = render_traversal(steps=steps, resolution=resolution)
+    else:
+        from ident3d.dataset import load, sample
+        from ident3d.sheets import contact_sheet, nearest_traversal
+
+        data = sample() if path is None else load(path)
+        if traverse:
+            image = nearest_traversal(data, steps)
+        else:
+            count = min(count, len(data))
+            rows = np.sort(np.random.default_rng(seed).choice(len(data), count, replace=False))
+            image = contact_sheet(data, rows, columns=round(count**0.5) or 1)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    image.save(out)
+    click.echo(f"Wrote {out} ({image.width} x {image.height}).")

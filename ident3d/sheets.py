@@ -1,0 +1,65 @@
+"""Looking at a data set: contact sheets and traversals as one picture."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from .dataset import Dataset
+
+_MARGIN = 4  # pixels between images
+_LABEL = 18  # pixels above a labelled column
+
+
+def contact_sheet(data: Dataset, rows: Sequence[int], columns: int) -> Image.Image:
+    """Lay the given rows out from left to right, top to bottom."""
+    images = data.images[list(rows)]
+    blank = np.full_like(images[:1], 255)
+    padding = -len(images) % columns
+    grid = np.concatenate([images, *[blank] * padding]).reshape(-1, columns, *images.shape[1:])
+    return picture(grid.swapaxes(0, 1))
+
+
+def nearest_traversal(data: Dataset, steps: int) -> Image.Image:
+    """Show, for each factor, the rows nearest to a line along it through the middle of the box.
+
+    The other factors are only as still as the data allows: what moves besides the factor shows
+    how densely the rows fill the box.
+    """
+    rows = np.empty((len(data.factors), steps), int)
+    for factor in range(len(data.factors)):
+        for step, value in enumerate(np.linspace(-1, 1, steps)):
+            target = np.zeros(len(data.factors), np.float32)
+            target[factor] = value
+            rows[factor, step] = np.square(data.latents - target).sum(1).argmin()
+    return picture(data.images[rows], [factor.name for factor in data.factors])
+
+
+def picture(grid: np.ndarray, labels: Sequence[str] = ()) -> Image.Image:
+    """Draw uint8 images of shape (columns, rows, H, W, 3), with a label above each column."""
+    columns, rows, height, width, _ = grid.shape
+    top = _LABEL if labels else 0
+    sheet = Image.new(
+        "RGB",
+        (columns * (width + _MARGIN) - _MARGIN, top + rows * (height + _MARGIN) - _MARGIN),
+        "white",
+    )
+    draw = ImageDraw.Draw(sheet)
+    for column in range(columns):
+        left = column * (width + _MARGIN)
+        if labels:
+            font, text = _fitting(labels[column].replace("_", " "), width)
+            draw.text((left + width / 2, top / 2), text, fill="black", font=font, anchor="mm")
+        for row in range(rows):
+            image = Image.fromarray(np.ascontiguousarray(grid[column, row]))
+            sheet.paste(image, (left, top + row * (height + _MARGIN)))
+    return sheet
+
+
+def _fitting(text: str, width: int) -> tuple[ImageFont.FreeTypeFont, str]:
+    """Choose the largest type, up to 13 px, in which the label fits its column."""
+    for size in range(13, 5, -1):
+        font = ImageFont.load_default(size)
+        if font.getlength(text) <= width:
+            break
+    return font, text

@@ -1,0 +1,54 @@
+"""Small data sets for tests, with the row number painted into every image."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ident3d.dataset import Dataset, load, write_manifest
+from ident3d.rows import row_latents
+from ident3d.shards import Description, ShardWriter, shard_name
+
+
+def painted(row: int, size: int = 8, mark: int = 0) -> np.ndarray:
+    """An image that tells its row: three bytes of the number, and `mark` for positives."""
+    image = np.zeros((size, size, 3), np.uint8)
+    image[..., 0], image[..., 1], image[..., 2] = row % 256, row // 256 % 256, mark
+    return image
+
+
+def painted_row(image: np.ndarray) -> np.ndarray:
+    """Read the row number back from one image or many."""
+    return image[..., 0, 0, 0].astype(int) + 256 * image[..., 0, 0, 1].astype(int)
+
+
+def make_dataset(
+    root: Path,
+    rows: int = 20,
+    shard_size: int = 7,
+    split: str = "train",
+    size: int = 8,
+    compress: bool = False,
+    pairs: str | None = None,
+    classes: int = 0,
+    seed: int = 0,
+) -> Dataset:
+    """Write a data set through the real writer and open it."""
+    names = tuple(f"class{k}" for k in range(classes)) or None
+    description = Description(
+        seed=seed, settings={"hue": "injective"}, pairs=pairs, class_names=names
+    )
+    for number, start in enumerate(range(0, rows, shard_size)):
+        numbers = np.arange(start, min(start + shard_size, rows))
+        latents = row_latents(seed, split, numbers)
+        for kind in ("shard", "pairs") if pairs else ("shard",):
+            values = latents if kind == "shard" else latents * np.float32(0.9)
+            path = root / split / shard_name(number, kind)
+            labels = numbers % classes if classes else None
+            shape = (size, size, 3)
+            with ShardWriter(path, numbers, values, shape, description, compress, labels) as writer:
+                for position in writer.missing():
+                    mark = int(kind == "pairs")
+                    writer.put(position, painted(int(numbers[position]), size, mark))
+                writer.finish()
+    write_manifest(root, split, description)
+    return load(root / split)

@@ -1,0 +1,87 @@
+import json
+import subprocess
+import sys
+
+import h5py
+import pytest
+from PIL import Image
+
+from ident3d.cli import COMMANDS
+from tests.helpers import make_dataset
+
+
+def run(*arguments, **options):
+    command = [sys.executable, "-c", "from ident3d.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def test_help_names_every_command_and_imports_nothing_heavy():
+    script = (
+        "import sys; from ident3d.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'bpy', 'faiss', 'numpy', 'scipy', 'h5py'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name):
+    done = run(name, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "Usage: ident3d" in done.stdout
+
+
+def test_info_and_verify_need_no_path():
+    info = json.loads(run("info", "--json").stdout)
+    assert info[0]["resolution"] == [64, 64, 3]
+    assert info[0]["command"].startswith("ident3d render")
+    assert run("verify").returncode == 0
+
+
+def test_info_tells_what_a_data_set_holds(tmp_path):
+    make_dataset(tmp_path, pairs="normal:0.1")
+    text = run("info", tmp_path).stdout
+    assert "20 images, 8 x 8" in text
+    assert "exact pairs: normal:0.1" in text
+    assert "object_hue" in text
+
+
+@pytest.mark.parametrize("part", ["images", "latents"])
+def test_verify_names_the_shard_and_exits_with_1(tmp_path, part):
+    data = make_dataset(tmp_path)
+    with h5py.File(data.path / "shard-00001.h5", "a") as file:
+        file[part][2] = 0
+    done = run("verify", tmp_path)
+    assert done.returncode == 1
+    assert "shard-00001.h5" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert json.loads(run("verify", tmp_path, "--json").stdout)[0]["problems"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["info", "nowhere"], 1, "nowhere does not exist"),
+        (["sheet", "--count", "0"], 2, "must be at least 1"),
+        (["sheet", ".", "--render"], 2, "takes no PATH"),
+        (["frobnicate"], 2, "No such command"),
+        (["verify", "--frob"], 2, "No such option"),
+    ],
+)
+def test_errors_are_one_sentence(arguments, code, words, tmp_path):
+    done = run(*arguments, cwd=tmp_path)
+    assert done.returncode == code
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_sheets_are_pictures(tmp_path):
+    data = make_dataset(tmp_path / "set", rows=30)
+    run("sheet", tmp_path / "set", "--count", 9, "--out", tmp_path / "contact.png")
+    assert Image.open(tmp_path / "contact.png").size == (3 * 12 - 4, 3 * 12 - 4)
+    run("sheet", data.path, "--traverse", "--steps", 5, "--out", tmp_path / "traverse.png")
+    assert Image.open(tmp_path / "traverse.png").size == (10 * 12 - 4, 18 + 5 * 12 - 4)

@@ -1,0 +1,203 @@
+import json
+import multiprocessing
+import os
+import pickle
+import shutil
+import threading
+
+import h5py
+import numpy as np
+import pytest
+
+from ident3d.dataset import MANIFEST, canonical_sha256, load
+from ident3d.errors import DataError
+from ident3d.verify import problems
+from tests.helpers import make_dataset, painted_row
+
+
+@pytest.fixture(params=[False, True], ids=["contiguous", "zstd"])
+def data(tmp_path, request):
+    return make_dataset(tmp_path / "set", rows=20, compress=request.param, pairs="normal:0.1")
+
+
+def test_rows_come_in_the_order_asked(data):
+    assert data.images.shape == (20, 8, 8, 3)
+    assert painted_row(data.images[[5, 3, 19, 3]]).tolist() == [5, 3, 19, 3]
+    assert painted_row(data.images[-1]) == 19
+    assert painted_row(data.images[6:9]).tolist() == [6, 7, 8]
+    assert painted_row(data.images[np.arange(20) % 9 == 0]).tolist() == [0, 9, 18]
+    assert data.images[[]].shape == (0, 8, 8, 3)
+    assert painted_row(np.asarray(data.images)).tolist() == list(range(20))
+    with pytest.raises(IndexError):
+        data.images[20]
+
+
+def test_pairs_belong_to_their_rows(data):
+    assert data.pairs.conditional == "normal:0.1"
+    assert np.array_equal(data.pairs.latents, data.latents * np.float32(0.9))
+    assert (data.pairs.images[:][:, 0, 0, 2] == 1).all()
+    assert painted_row(data.pairs.images[[7, 2]]).tolist() == [7, 2]
+
+
+def _read(data, queue):
+    queue.put(painted_row(data.images[[19, 0, 8]]).tolist())
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_handles_survive_processes(data, method):
+    data.images[0]  # opened in the parent first
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    workers = [context.Process(target=_read, args=(data, queue)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    assert [queue.get(timeout=60) for _ in workers] == [[19, 0, 8]] * 2
+    for worker in workers:
+        worker.join()
+
+
+def test_threads_and_pickles(data):
+    wrong = []
+
+    def read(seed):
+        for _ in range(50):
+            rows = np.random.default_rng(seed).integers(0, 20, 16)
+            if not np.array_equal(painted_row(data.images[rows]), rows):
+                wrong.append(rows)
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert painted_row(pickle.loads(pickle.dumps(data)).images[4]) == 4
+
+
+def test_many_shards_do_not_exhaust_handles(tmp_path, monkeypatch):
+    monkeypatch.setattr("ident3d.images._OPEN_FILES", 2)
+    data = make_dataset(tmp_path, rows=12, shard_size=1)
+    assert painted_row(data.images[::-1]).tolist() == list(range(11, -1, -1))
+    assert len(data.images._handles) == 2
+
+
+def test_classes_are_a_column(tmp_path):
+    data = make_dataset(tmp_path, classes=3)
+    assert data.class_names == ("class0", "class1", "class2")
+    assert data.classes.tolist() == [row % 3 for row in range(20)]
+
+
+def test_splits_are_named_when_there_are_several(tmp_path):
+    make_dataset(tmp_path, split="train")
+    assert load(tmp_path).split == "train"
+    make_dataset(tmp_path, split="test", rows=4)
+    assert (len(load(tmp_path / "train")), len(load(tmp_path / "test"))) == (20, 4)
+    with pytest.raises(ValueError, match=r"name one: .*test or .*train"):
+        load(tmp_path)
+    with pytest.raises(DataError, match="no split 'val'"):
+        load(tmp_path / "val")
+
+
+def test_fingerprints_tell_data_apart(tmp_path):
+    one, two = make_dataset(tmp_path / "a"), make_dataset(tmp_path / "b", seed=1)
+    assert one.fingerprint != two.fingerprint
+
+
+# Faults ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["images", "latents", "rows", "attributes"])
+def test_one_flipped_byte_is_found(tmp_path, part):
+    data = make_dataset(tmp_path)
+    path = data.path / "shard-00001.h5"
+    content = bytearray(path.read_bytes())
+    with h5py.File(path) as file:
+        place = file[part].id.get_offset() + 11 if part in file else content.index(b"object_hue")
+    content[place] ^= 1
+    path.write_bytes(content)
+    (problem,) = problems(load(tmp_path))
+    assert problem.startswith("shard-00001.h5 was changed")
+
+
+def test_truncated_and_missing_files_are_found(tmp_path):
+    data = make_dataset(tmp_path)
+    os.truncate(data.path / "shard-00002.h5", 1000)
+    (data.path / "shard-00000.h5").unlink()
+    found = list(problems(data))
+    assert [text.split()[0] for text in found] == ["shard-00000.h5", "shard-00002.h5"]
+    with pytest.raises(DataError, match="truncated or not an HDF5"):
+        data.images[19]
+    with pytest.raises(DataError, match="is missing"):
+        data.images[0]
+
+
+def test_a_swapped_shard_is_found(tmp_path):
+    data = make_dataset(tmp_path)
+    shutil.copy(data.path / "shard-00000.h5", data.path / "shard-00001.h5")
+    assert any("shard-00001.h5" in text for text in problems(data))
+
+
+def edit(root, change):
+    """Edit a manifest as a stranger would, own digest included."""
+    manifest = json.loads((root / MANIFEST).read_text())
+    del manifest["sha256"]
+    change(manifest)
+    manifest["sha256"] = canonical_sha256(manifest)
+    (root / MANIFEST).write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (lambda m: m.update(version=2), "format version 2.*upgrade"),
+        (lambda m: m.update(format="other"), "not ident3d's"),
+        (lambda m: m["splits"]["train"]["shards"][0].update(name="../x.h5"), "file name"),
+        (lambda m: m["splits"]["train"]["shards"][0].update(rows=-1), "not a valid manifest"),
+        (lambda m: m["splits"].update({"../up": m["splits"]["train"]}), "split name"),
+        (lambda m: m["splits"]["train"].update(resolution=[8, 8, 4]), "4 channels"),
+        (lambda m: m["splits"]["train"].pop("shards"), "not a valid manifest"),
+    ],
+)
+def test_foreign_manifests_are_one_sentence(tmp_path, change, rule):
+    make_dataset(tmp_path)
+    edit(tmp_path, change)
+    with pytest.raises(DataError, match=rule):
+        load(tmp_path / "train")
+
+
+def test_an_edited_manifest_is_found(tmp_path):
+    make_dataset(tmp_path)
+    text = (tmp_path / MANIFEST).read_text()
+    (tmp_path / MANIFEST).write_text(text.replace('"seed": 0', '"seed": 1'))
+    with pytest.raises(DataError, match="own digest disagrees"):
+        load(tmp_path)
+
+
+def test_a_manifest_that_disagrees_with_its_shards(tmp_path):
+    make_dataset(tmp_path)
+    edit(tmp_path, lambda m: m["splits"]["train"]["shards"][0].update(rows=6))
+    data = load(tmp_path)
+    with pytest.raises(DataError, match="manifest says 6"):
+        _ = data.latents
+    with pytest.raises(DataError, match="disagrees with the manifest"):
+        data.images[0]
+
+
+def test_links_to_other_files_are_refused(tmp_path):
+    data = make_dataset(tmp_path)
+    with h5py.File(data.path / "shard-00000.h5", "a") as file:
+        del file["images"]
+        file["images"] = h5py.ExternalLink("shard-00001.h5", "images")
+    with pytest.raises(DataError, match="not an ident3d shard"):
+        load(tmp_path).images[0]
+
+
+def test_unfinished_and_foreign_folders(tmp_path):
+    with pytest.raises(DataError, match="does not exist"):
+        load(tmp_path / "nothing")
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(DataError, match="is not a data set"):
+        load(tmp_path / "photos")
+    (tmp_path / "set/train/.work").mkdir(parents=True)
+    with pytest.raises(DataError, match="unfinished"):
+        load(tmp_path / "set/train")

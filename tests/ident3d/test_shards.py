@@ -1,0 +1,158 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import h5py
+import numpy as np
+import pytest
+
+from ident3d.dataset import load, write_manifest
+from ident3d.errors import DataError
+from ident3d.rows import row_latents
+from ident3d.shards import Description, ShardBusy, ShardWriter
+from tests.helpers import make_dataset, painted, painted_row
+
+ROWS = np.arange(10)
+
+
+def writer(folder, **changes):
+    arguments = {
+        "rows": ROWS,
+        "latents": row_latents(0, "train", ROWS),
+        "shape": (8, 8, 3),
+        "description": Description(seed=0),
+    } | changes
+    return ShardWriter(folder / "train" / "shard-00000.h5", **arguments)
+
+
+def fill(shard):
+    for position in shard.missing():
+        shard.put(position, painted(position))
+
+
+def test_a_shard_has_its_final_name_only_when_whole(tmp_path):
+    with writer(tmp_path) as shard:
+        shard.put(3, painted(3))
+        with pytest.raises(ValueError, match="lacks 9 of 10"):
+            shard.finish()
+        assert not shard.path.exists()
+        fill(shard)
+        entry = shard.finish()
+    assert shard.path.stat().st_size == entry["bytes"]
+    with h5py.File(shard.path) as file:
+        assert painted_row(file["images"][()]).tolist() == ROWS.tolist()
+        assert file["images"].chunks is None  # contiguous: a row is one read
+        assert file.attrs["factors"][7] == "object_hue"
+        assert file.attrs["format_version"] == 1
+
+
+def test_images_come_in_any_order_and_across_sessions(tmp_path):
+    for positions in ([9, 0, 4], [5, 4, 1], [2, 3, 6, 7, 8]):
+        with writer(tmp_path) as shard:
+            for position in positions:
+                shard.put(position, painted(position))
+    with writer(tmp_path) as shard:
+        assert shard.missing() == []
+        shard.finish()
+    write_manifest(tmp_path, "train", Description(seed=0))
+    assert painted_row(load(tmp_path).images[:]).tolist() == ROWS.tolist()
+
+
+@pytest.mark.parametrize("cut", [1, 5, 100, 203])
+def test_a_torn_record_is_dropped_and_the_rest_kept(tmp_path, cut):
+    with writer(tmp_path) as shard:
+        for position in range(5):
+            shard.put(position, painted(position))
+    journal = tmp_path / "train/.work/shard-00000.journal"
+    os.truncate(journal, journal.stat().st_size - cut)
+    with writer(tmp_path) as shard:
+        assert shard.missing() == [4, 5, 6, 7, 8, 9]
+        fill(shard)
+        shard.finish()
+
+
+def test_a_kill_loses_nothing_that_was_put(tmp_path):
+    script = textwrap.dedent("""
+        import os, signal, sys
+        from pathlib import Path
+        from tests.ident3d.test_shards import writer, painted
+        shard = writer(Path(sys.argv[1]))
+        for position in range(6):
+            shard.put(position, painted(position))
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    process = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    assert process.returncode == -signal.SIGKILL
+    with writer(tmp_path) as shard:
+        assert shard.missing() == [6, 7, 8, 9]
+
+
+def test_two_writers_never_share_a_shard(tmp_path):
+    with writer(tmp_path), pytest.raises(ShardBusy):
+        writer(tmp_path)
+    writer(tmp_path).close()
+
+
+def test_a_finished_shard_is_left_alone(tmp_path):
+    with writer(tmp_path) as shard:
+        fill(shard)
+        shard.finish()
+    before = shard.path.read_bytes()
+    with writer(tmp_path) as shard:
+        assert shard.missing() == []
+        shard.finish()
+    assert shard.path.read_bytes() == before
+
+
+def test_a_shard_begun_with_other_settings_is_refused(tmp_path):
+    writer(tmp_path).close()
+    with pytest.raises(DataError, match="begun with other"):
+        writer(tmp_path, description=Description(seed=0, settings={"samples": 4}))
+    with pytest.raises(DataError, match="begun with other"):
+        writer(tmp_path, latents=np.zeros((10, 10)))
+    writer(tmp_path).close()  # and nothing was lost
+
+
+def test_same_content_same_bytes(tmp_path):
+    one, two = (make_dataset(tmp_path / name, rows=9) for name in "ab")
+    assert [e["sha256"] for e in one.files()] == [e["sha256"] for e in two.files()]
+    assert one.fingerprint == two.fingerprint
+
+
+def test_wrong_images_are_refused(tmp_path):
+    with writer(tmp_path) as shard:
+        with pytest.raises(ValueError, match="must be uint8"):
+            shard.put(0, np.zeros((8, 8, 3), np.float32))
+        with pytest.raises(ValueError, match="must be uint8"):
+            shard.put(0, np.zeros((9, 8, 3), np.uint8))
+        with pytest.raises(ValueError, match=r"must be in 0\.\.9"):
+            shard.put(10, painted(1))
+        assert len(shard.missing()) == 10
+
+
+def test_a_full_disk_loses_only_the_image_in_hand(tmp_path, monkeypatch):
+    with writer(tmp_path) as shard:
+        shard.put(0, painted(0))
+        stream = shard._stream
+
+        class FullDisk:
+            def write(self, record):
+                return stream.write(record[: len(record) // 2])
+
+            def __getattr__(self, name):
+                return getattr(stream, name)
+
+        monkeypatch.setattr(shard, "_stream", FullDisk())
+        with pytest.raises(OSError, match="No space left"):
+            shard.put(1, painted(1))
+    with writer(tmp_path) as shard:
+        assert shard.missing() == list(range(1, 10))
+
+
+def test_description_round_trip():
+    description = Description(seed=3, settings={"a": 1}, pairs="normal:0.1", class_names=("x",))
+    record = json.loads(json.dumps(description.to_record()))
+    assert Description.from_record(record) == description
