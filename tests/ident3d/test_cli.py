@@ -82,6 +82,11 @@ def test_errors_are_one_sentence(arguments, code, words, tmp_path):
 def test_sheets_are_pictures(tmp_path):
     data = make_dataset(tmp_path / "set", rows=30)
     run("sheet", tmp_path / "set", "--count", 9, "--out", tmp_path / "contact.png")
-    assert Image.open(tmp_path / "contact.png").size == (3 * 12 - 4, 3 * 12 - 4)
+    assert size(tmp_path / "contact.png") == (3 * 12 - 4, 3 * 12 - 4)
     run("sheet", data.path, "--traverse", "--steps", 5, "--out", tmp_path / "traverse.png")
-    assert Image.open(tmp_path / "traverse.png").size == (10 * 12 - 4, 18 + 5 * 12 - 4)
+    assert size(tmp_path / "traverse.png") == (10 * 12 - 4, 18 + 5 * 12 - 4)
+
+
+def size(path):
+    with Image.open(path) as image:
+        return image.size

@@ -1,0 +1,40 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+SCRIPT = """
+import importlib.util, sys, time, subprocess, ident3d
+for name in ("torch", "bpy", "sklearn", "matplotlib"):
+    assert importlib.util.find_spec(name) is None, f"{name} is installed"
+print(ident3d.sample().images[[0, 5]].shape)
+z = ident3d.sample().latents
+assert abs(ident3d.metrics.linear_r2(z, 2 * z + 1) - 1) < 1e-6
+pairs = ident3d.Pairs(ident3d.sample(), ident3d.Normal(0.5), seed=0)
+assert pairs.batch(4).positives.images.shape == (4, 64, 64, 3)
+"""
+
+
+@pytest.mark.slow
+def test_the_library_works_with_neither_torch_nor_blender(tmp_path):
+    """A clean environment with only `pip install .`: what most users have."""
+    python = tmp_path / "venv/bin/python"
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    install = [python, "-m", "pip", "install", "--quiet", "--no-input", str(ROOT)]
+    subprocess.run(install, check=True, cwd=tmp_path)
+    done = subprocess.run(
+        [python, "-c", SCRIPT], check=True, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "(2, 64, 64, 3)"
+    ident3d = tmp_path / "venv/bin/ident3d"
+    for arguments in (["info"], ["verify"], ["--help"], ["doctor"]):
+        subprocess.run([ident3d, *arguments], check=True, cwd=tmp_path, capture_output=True)
+    refused = subprocess.run(
+        [ident3d, "render", "out", "--size", "1"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert refused.returncode == 1
+    assert "ident3d[render]" in refused.stderr
+    assert "Traceback" not in refused.stderr
