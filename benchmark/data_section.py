@@ -1,0 +1,68 @@
+"""The data set's part of the page: its traversal figure and its audit."""
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from ident3d.errors import DataError
+
+from .checks import plain, read_json
+
+MAX_FIGURE = 30_000_000  # bytes
+MAX_LINES = 200  # of an audit
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A PNG to be copied beside the page, under a name of ours."""
+
+    content: bytes
+    width: int
+    height: int
+    name: str = "traversals.png"
+
+
+def read_figure(path: Path) -> Figure:
+    """Read a PNG and check that it is one."""
+    if not path.is_file():
+        raise ValueError(f"`figure` must be a PNG file, got {str(path)!r}.")
+    if path.stat().st_size > MAX_FIGURE:
+        raise ValueError(f"`figure` must have at most {MAX_FIGURE} bytes; draw fewer images.")
+    content = path.read_bytes()
+    try:
+        with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
+            width, height = image.size
+            image.verify()
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(f"{path} is no whole PNG: {error}.") from error
+    return Figure(content, width, height)
+
+
+def audit_tables(path: Path) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Read an audit's JSON into captioned lines of name and text."""
+    try:
+        record = plain(read_json(path), "audit")
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
+    if not isinstance(record, dict):
+        raise DataError(f"{path} must hold an audit, a table of names, got a list or a value.")
+    lines = _lines(record, "")
+    return [("Audit: the conditional asked for and the one served", lines[:MAX_LINES])]
+
+
+def _lines(value: Any, name: str) -> list[tuple[str, str]]:
+    if isinstance(value, dict):
+        return [line for k, v in value.items() for line in _lines(v, f"{name} {k}".strip())]
+    if isinstance(value, list) and any(isinstance(v, dict | list) for v in value):
+        return [line for i, v in enumerate(value) for line in _lines(v, f"{name} {i + 1}")]
+    parts = value if isinstance(value, list) else [value]
+    return [(name.replace("_", " "), ", ".join(_word(part) for part in parts[:20]))]
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "—"}[value]
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,39 @@
+"""The leaderboard as Markdown tables, for a README."""
+
+import re
+from collections.abc import Sequence
+
+from .tables import Row, Table, label, show_pair, show_time
+
+
+def markdown(built: Sequence[Table]) -> str:
+    """Write one table per family of experiments; scores in percent, mean ± std over seeds."""
+    parts = []
+    for table in built:
+        heading = escape(table.title or table.family)
+        columns = ["No.", "Method", "Tier", "Protocol"]
+        for score in table.scores:
+            columns += [label(score), f"paper {label(score)}"]
+        columns += ["Time", "Seeds"]
+        lines = [columns, ["---"] * 4 + ["---:"] * (len(columns) - 4)]
+        lines += [_cells(row, table.scores) for row in table.rows]
+        body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        parts.append(f"### {heading}\n\n{body}\n")
+    return "\n".join(parts)
+
+
+def escape(text: str) -> str:
+    """Make text plain in Markdown: no links, no HTML, no table cells of its own."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"([\\`*_{}\[\]()#+!|~$@:])", r"\\\1", text)
+    return text.replace("www.", "www\\.")  # GitHub links bare addresses
+
+
+def _cells(row: Row, scores: Sequence[str]) -> list[str]:
+    first = row.first
+    name = f"{first.method} ({row.note})" if row.note else first.method
+    cells = [escape(first.experiment), escape(name), escape(first.tier), escape(first.protocol)]
+    for score in scores:
+        cells += [show_pair(score, *row.score(score))]
+        cells += [show_pair(score, *row.published.get(score, (None, None)))]
+    return [*cells, show_time(row.seconds), str(len(row.results))]

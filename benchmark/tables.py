@@ -1,0 +1,171 @@
+"""From records to the rows of a leaderboard: seeds averaged, published numbers beside ours."""
+
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from .results import Result
+
+Numbers = Mapping[str, tuple[float, float | None]]  # score -> mean, std
+Published = Callable[[str], Numbers]  # of an experiment's id, as fractions of 1
+PERCENT = ("r2", "mcc", "accuracy", "knn")  # scores whose names begin so are shown in percent
+LABELS = {"r2": "R²", "mcc": "MCC", "mcc_spearman": "MCC (Spearman)"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """Runs that differ in their seed only."""
+
+    results: tuple[Result, ...]
+    title: str  # of the experiment
+    published: Numbers
+    note: str  # the settings that tell it from its siblings
+
+    @property
+    def first(self) -> Result:
+        """The run with the lowest seed: speaks for what all seeds share."""
+        return self.results[0]
+
+    @property
+    def anchor(self) -> str:
+        """Its place on the method's page; made by us, so safe in a link."""
+        return "run-" + self.first.id.rsplit("_", 1)[1]
+
+    @property
+    def page(self) -> str:
+        """File name of the method's page; made by us."""
+        return method_page(self.first.method)
+
+    @property
+    def seconds(self) -> float | None:
+        """Mean training time."""
+        return mean_std([r.seconds for r in self.results])[0]
+
+    def score(self, name: str) -> tuple[float | None, float | None]:
+        """Mean and std over the seeds; the std of one seed is None."""
+        values = [r.scores.get(name) for r in self.results]
+        return mean_std([v for v in values if not isinstance(v, dict)])
+
+    @property
+    def score_names(self) -> list[str]:
+        """Names of its plain scores, R2 and MCC first."""
+        names = {k for r in self.results for k, v in r.scores.items() if not isinstance(v, dict)}
+        return sorted(names, key=lambda n: (n != "r2", n != "mcc", n))
+
+
+@dataclass(frozen=True)
+class Table:
+    """All rows of one family of experiments, such as `table4`."""
+
+    family: str
+    title: str
+    scores: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def build(
+    results: Sequence[Result],
+    published: Published = lambda experiment: {},
+    title: Callable[[str], str] = lambda experiment: "",
+) -> list[Table]:
+    """Sort records into tables: experiments in their own order, the best score first in each."""
+    groups: dict[tuple[str, ...], list[Result]] = defaultdict(list)
+    for result in sorted(results, key=lambda r: r.seed):
+        groups[result.group].append(result)
+    notes = _notes([group[0] for group in groups.values()])
+    families: dict[str, list[Row]] = defaultdict(list)
+    for key, group in groups.items():
+        experiment = group[0].experiment
+        row = Row(tuple(group), title(experiment), published(experiment), notes[key])
+        families[experiment.split("/")[0]].append(row)
+    tables = []
+    for family, rows in sorted(families.items(), key=lambda item: natural(item[0])):
+        present = {name for row in rows for name in row.score_names}
+        stated = {name for row in rows for name in row.published}
+        scores = tuple(n for n in ("r2", "mcc") if n in present | stated)
+        scores += tuple(sorted((stated & present) - {"r2", "mcc"}))
+        ordered = sorted(rows, key=lambda row: _order(row, scores))
+        tables.append(Table(family, title(family), scores, tuple(ordered)))
+    return tables
+
+
+def mean_std(values: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """Mean and sample std of what was computed; None where there is too little for it."""
+    known = [v for v in values if v is not None]
+    mean = statistics.fmean(known) if known else None
+    return mean, statistics.stdev(known) if len(known) > 1 else None
+
+
+def natural(text: str) -> list[tuple[int, int | str]]:
+    """Sort key that puts `table1/2` before `table1/10`."""
+    parts = re.findall(r"[0-9]{1,9}|[^0-9]+|[0-9]+", text)
+    return [(0, int(p)) if p.isascii() and p.isdigit() else (1, p) for p in parts]
+
+
+def method_page(method: str) -> str:
+    """Name the file of a method's page: ours, whatever the method is called."""
+    import hashlib
+
+    readable = re.sub(r"[^a-z0-9]+", "-", method.lower()).strip("-")[:40] or "method"
+    return f"{readable}-{hashlib.sha256(method.encode()).hexdigest()[:6]}.html"
+
+
+def label(score: str) -> str:
+    """Name a score for people."""
+    return LABELS.get(score, score.replace("_", " "))
+
+
+def is_percent(score: str) -> bool:
+    """Whether a score is a fraction that people read in percent."""
+    return score.startswith(PERCENT)
+
+
+def show(score: str, value: float | None) -> str:
+    """Write one value: percent with two digits, other numbers short."""
+    if value is None:
+        return "—"
+    if abs(value) >= 1e4:  # a diverged run has R2 of any size
+        return f"{value * 100 if is_percent(score) else value:.1e}"
+    return f"{value * 100:.2f}" if is_percent(score) else f"{value:.4g}"
+
+
+def show_pair(score: str, mean: float | None, std: float | None) -> str:
+    """Write mean and, where there is one, std."""
+    return show(score, mean) + (f" ± {show(score, std)}" if std is not None else "")
+
+
+def show_time(seconds: float | None) -> str:
+    """Write a duration as people say it."""
+    if seconds is None:
+        return "—"
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.2f} s"
+
+
+def _order(row: Row, scores: Sequence[str]) -> tuple:
+    first = row.first
+    best = [-(row.score(name)[0] or 0.0) for name in scores]
+    return (natural(first.experiment), first.tier, first.protocol, best, first.method)
+
+
+def _notes(firsts: Sequence[Result]) -> dict[tuple[str, ...], str]:
+    """Say how rows differ that would look the same: the settings that vary between them."""
+    alike: dict[tuple[str, ...], list[Result]] = defaultdict(list)
+    for result in firsts:
+        alike[result.group[:4]].append(result)
+    notes = {}
+    for siblings in alike.values():
+        settings = [r.settings or {} for r in siblings]
+        keys = sorted({k for s in settings for k in s if k != "seed"})
+        vary = [k for k in keys if len({repr(s.get(k)) for s in settings}) > 1]
+        for result, found in zip(siblings, settings, strict=True):
+            parts = [f"{k} {found.get(k)}"[:60] for k in vary[:3]]
+            if len({(r.data or {}).get("fingerprint") for r in siblings}) > 1:
+                data = result.data or {}
+                parts.append(f"{data.get('name', '')} {data.get('fingerprint', '')[:8]}".strip())
+            notes[result.group] = ", ".join(parts)
+    return notes
