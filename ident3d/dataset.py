@@ -194,11 +194,16 @@ def read_manifest(root: Path) -> dict[str, Any]:
     return manifest
 
 
+def check_split_name(split: str) -> None:
+    """A split's name is its folder's, so it must not be a path."""
+    if not _SPLIT_NAME.fullmatch(split):
+        raise ValueError(f"`split` must be letters, digits, - and _; got {split!r}.")
+
+
 def write_manifest(root: Path, split: str, description: Description) -> None:
     """Declare a split whole: written last, atomically. The other splits of the folder stay."""
     root = Path(root)
-    if not _SPLIT_NAME.fullmatch(split):
-        raise ValueError(f"`split` must be letters, digits, - and _; got {split!r}.")
+    check_split_name(split)
     folder = root / split
     old = read_manifest(root) if (root / MANIFEST).exists() else {"splits": {}}
     known = {entry["name"]: entry for entry in _known_entries(folder, old["splits"].get(split))}

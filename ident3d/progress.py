@@ -5,7 +5,7 @@ import sys
 from tqdm import tqdm
 
 
-def progress(total: int, label: str, unit: str = "row", initial: int = 0) -> tqdm:
+def progress(total: int | None, label: str, unit: str = "row", initial: int = 0) -> tqdm:
     """Open a progress bar on stderr; invisible when stderr is not a terminal."""
     return tqdm(
         total=total,
