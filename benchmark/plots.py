@@ -26,7 +26,9 @@ def curve(results: Sequence[Result], name: str) -> Markup | None:
     xs, ys = ([point[axis] for line in lines for point in line] for axis in (0, 1))
     scale = 100 if is_percent(name) else 1
     panel = Panel((0, bounds(xs, 0)[1]), bounds(ys))
-    panel.axes(ticks(*panel.xlim, 3), ticks(*panel.ylim), "step", show_y=lambda v: short(v * scale))
+    panel.axes(
+        ticks(*panel.xlim, 3), ticks(*panel.ylim, 5), "step", show_y=lambda v: short(v * scale)
+    )
     for number, line in enumerate(lines):
         panel.line(line, f"line series-{number % SERIES}")
     last = [next(y for _, y in reversed(line) if y is not None) for line in lines]
@@ -173,7 +175,7 @@ def _curve(result: Result, name: str) -> tuple[Sequence, Sequence]:
 def _scatter(name: str, true: Sequence, guess: Sequence) -> Markup:
     low, high = bounds(true)
     panel = Panel((low, high), (low, high), (160, 160), (8, 8, 20, 30))
-    panel.axes(ticks(low, high, 2), ticks(low, high, 2))
+    panel.axes(ticks(low, high, 3), ticks(low, high, 3))
     panel.rule(panel.x(low), panel.y(low), panel.x(high), panel.y(high), "truth thin")
     panel.dots(list(zip(true, guess, strict=True)), "dots series-0")
     return panel.render(f"Predicted against true {name}, {len(true)} rows.")

@@ -133,9 +133,12 @@ class Result:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         if embeddings is not None:
+            array = np.asarray(embeddings)
+            if array.dtype not in (np.float32, np.float64):
+                array = array.astype(np.float64)
             partial = folder / f".{self.id}.npy"
             with open(partial, "wb") as stream:
-                np.save(stream, np.asarray(embeddings), allow_pickle=False)
+                np.save(stream, array, allow_pickle=False)
             os.replace(partial, folder / f"{self.id}.npy")
         partial = folder / f".{self.id}.partial"
         partial.write_text(self.to_json(), "utf-8")

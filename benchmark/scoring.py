@@ -7,6 +7,15 @@ import numpy as np
 
 from ident3d import metrics
 
+# The scores that embeddings and data alone prove: those of `score`, and those of the probes.
+PROBES = (
+    "kernel_r2",
+    "kernel_r2_per_factor",
+    "dci_disentanglement",
+    "dci_completeness",
+    "dci_informativeness",
+)
+SCORES = ("r2", "mcc", "mcc_spearman", "r2_per_factor", *PROBES)
 POINTS = 300  # rows drawn in the predicted-against-true plots
 
 

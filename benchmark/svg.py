@@ -20,8 +20,8 @@ class Panel:
         self,
         xlim: tuple[float, float],
         ylim: tuple[float, float],
-        size: tuple[int, int] = (240, 180),
-        margin: tuple[int, int, int, int] = (10, 10, 26, 38),  # top, right, bottom, left
+        size: tuple[int, int] = (300, 200),
+        margin: tuple[int, int, int, int] = (10, 10, 30, 38),  # top, right, bottom, left
         log_x: bool = False,
     ) -> None:
         self.xlim, self.ylim, self.size, self.margin = _wide(*xlim), _wide(*ylim), size, margin

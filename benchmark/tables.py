@@ -81,7 +81,8 @@ def build(
         row = Row(tuple(group), title(experiment), published(experiment), notes[key])
         families[experiment.split("/")[0]].append(row)
     tables = []
-    for family, rows in sorted(families.items(), key=lambda item: natural(item[0])):
+    for family in sorted(families, key=lambda name: (not name.startswith("table"), natural(name))):
+        rows = families[family]
         present = {name for row in rows for name in row.score_names}
         stated = {name for row in rows for name in row.published}
         scores = tuple(n for n in ("r2", "mcc") if n in present | stated)

@@ -12,12 +12,22 @@ from pathlib import Path
 
 import websocket
 
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --mute-audio "
-    "--disable-background-networking --disable-component-update --disable-sync "
-    "--disable-default-apps --disable-extensions --disable-dev-shm-usage --hide-scrollbars "
-    "--remote-debugging-port=0"
-).split()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--mute-audio",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--remote-debugging-port=0",
+]
 
 
 class Browser:
@@ -34,9 +44,7 @@ class Browser:
             stderr=subprocess.DEVNULL,
         )
         self.numbers, self.events = itertools.count(1), []
-        self.socket = websocket.create_connection(
-            self._address(), timeout=60, suppress_origin=True
-        )
+        self.socket = websocket.create_connection(self._address(), timeout=60, suppress_origin=True)
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
 

@@ -1,0 +1,111 @@
+"""Verifying an entry: every number that its embeddings can prove is computed again."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ident3d.dataset import Dataset
+from ident3d.errors import DataError
+from ident3d.shards import file_sha256
+
+from . import scoring
+from .entries import embeddings_name, read_embeddings, read_entry
+from .probes import probe_scores
+from .records import scored_latents
+from .results import Result, scored_rows
+
+TOLERANCE = 1e-4  # of a score: a hundredth of a percent; float32 and threads move it less
+PROBE_TOLERANCE = 1e-3  # forests and grid searches move a little between versions
+ROUNDED = 1e-3  # of what is drawn, which is kept rounded
+
+
+def verify(entry: str | Path, data: Dataset) -> list[dict[str, Any]]:
+    """Compute every score of an entry again; returns them per seed, raises where they disagree."""
+    folder = Path(entry)
+    found, results = read_entry(folder)
+    for result in results:
+        _check_data(result, data)
+    checked = []
+    for result in results:
+        path = folder / embeddings_name(result.seed)
+        if file_sha256(path) != found["embeddings"].get(str(result.seed)):
+            raise DataError(f"{path} was changed after packing: its digest is not the entry's.")
+        embeddings = read_embeddings(path)
+        wanted = scored_rows(result.protocol, len(data))
+        if len(embeddings) != wanted:
+            raise DataError(
+                f"{path} holds {len(embeddings)} rows; protocol {result.protocol} scores "
+                f"{wanted} rows of {result.data['name']}."
+            )
+        scores = _check_scores(result, *scored_latents(data, result.protocol), embeddings)
+        checked.append({"seed": result.seed, "scores": scores})
+    return checked
+
+
+def _check_data(result: Result, data: Dataset) -> None:
+    stated = result.data
+    if stated["fingerprint"] != data.fingerprint:
+        raise DataError(
+            f"The entry is for another data set: it states fingerprint "
+            f"{stated['fingerprint'][:12]}, {data.path} has {data.fingerprint[:12]}."
+        )
+    if stated.get("split", data.split) != data.split:
+        raise DataError(f"The entry is for split {stated['split']!r}, not for {data.split!r}.")
+    if stated.get("rows", len(data)) != len(data):
+        raise DataError(f"The entry states {stated['rows']} rows; the data set has {len(data)}.")
+    names = scored_latents(data, result.protocol)[1]
+    if result.factors is not None and result.factors != names:
+        raise DataError(
+            f"The entry must score the varying factors in their order: {', '.join(names)}."
+        )
+
+
+def _check_scores(
+    result: Result, latents: np.ndarray, names: Sequence[str], embeddings: np.ndarray
+) -> dict[str, Any]:
+    """Compare all that the record states and embeddings can prove."""
+    true = scoring.score(latents, embeddings, result.protocol, names)
+    if set(result.scores) & set(scoring.PROBES):  # slower: only where they are stated
+        true |= probe_scores(latents, embeddings, names)
+    for name, stated in result.scores.items():
+        if name not in true:
+            raise DataError(
+                f"Score `{name}` cannot be computed from embeddings; pack leaves it out."
+            )
+        tolerance = PROBE_TOLERANCE if name in scoring.PROBES else TOLERANCE
+        _agree(stated, true[name], f"seed {result.seed}, {name}", tolerance)
+    if result.scores.get("r2") is None or result.scores.get("mcc") is None:
+        raise DataError(f"Seed {result.seed} must state both `r2` and `mcc`.")
+    if result.correlation is not None:
+        shown = scoring.correlation(latents, embeddings)
+        _agree(result.correlation, shown, f"seed {result.seed}, correlation", ROUNDED)
+    if result.points is not None:
+        shown = scoring.points(latents, embeddings, result.protocol)
+        _agree(result.points, shown, f"seed {result.seed}, points", ROUNDED)
+    return true
+
+
+def _agree(stated: Any, true: Any, what: str, tolerance: float) -> None:
+    """Compare two values of one shape: numbers, tables, or lists of them."""
+    if isinstance(true, dict):
+        if not isinstance(stated, dict) or set(stated) != set(true):
+            raise DataError(f"The entry's {what} must name {', '.join(true)}.")
+        for name in true:
+            _agree(stated[name], true[name], f"{what}.{name}", tolerance)
+    elif isinstance(true, list):
+        one, two = _array(stated), np.array(true)
+        if one is None or one.shape != two.shape or (np.abs(one - two) > tolerance).any():
+            raise DataError(f"The entry's {what} does not agree with its embeddings.")
+    elif stated is not None and (
+        not isinstance(stated, int | float) or abs(stated - true) > tolerance
+    ):
+        raise DataError(f"The entry states {what} = {stated:.6g}; its embeddings give {true:.6g}.")
+
+
+def _array(value: Any) -> np.ndarray | None:
+    try:
+        return np.array(value, dtype=np.float64)
+    except (ValueError, TypeError):
+        return None

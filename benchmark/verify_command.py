@@ -1,0 +1,42 @@
+"""`ident3d benchmark pack` makes an entry from results; `verify` computes its scores again."""
+
+from pathlib import Path
+
+import click
+
+from ident3d.commands.options import echo_json, json_option, table
+
+
+@click.command()
+@click.argument("records", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The entry's folder.")
+def pack(records: tuple[Path, ...], out: Path) -> None:
+    """Pack RECORDS, one result file per seed, with their embeddings into one entry folder."""
+    from .entries import pack
+
+    folder = pack(records, out)
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    click.echo(f"Packed {len(records)} seeds into {folder} ({size / 1e6:.1f} MB).")
+
+
+@click.command()
+@click.argument("entry", type=click.Path(path_type=Path))
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="The split scored.")
+@json_option
+def verify(entry: Path, data: Path, as_json: bool) -> None:
+    """Compute every score of ENTRY from its embeddings; refuse what does not agree."""
+    from ident3d.dataset import load
+
+    from .tables import label, show
+    from .verification import verify
+
+    checked = verify(entry, load(data))
+    if as_json:
+        echo_json({"entry": str(entry), "verified": True, "seeds": checked})
+        return
+    names = [name for name, value in checked[0]["scores"].items() if not isinstance(value, dict)]
+    rows = [
+        [str(one["seed"]), *(show(name, one["scores"][name]) for name in names)] for one in checked
+    ]
+    click.echo(table(rows, ["seed", *map(label, names)]))
+    click.echo(f"{entry} agrees with its embeddings and with {data}.")
