@@ -1,0 +1,33 @@
+"""`ident3d download NAME OUT`."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from ident3d import published
+
+from .options import echo_json, json_option
+
+
+@click.command()
+@click.argument("name")
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--split", help="Only the archive of this split.")
+@click.option("--url", help="A mirror: the folder that holds the files under their own names.")
+@json_option
+def download(name: str, out: Path, split: str | None, url: str | None, as_json: bool) -> None:
+    """Fetch a published data set: 3dident, causal3dident, multimodal3dident or kitti-masks.
+
+    Goes on where an earlier download stopped, tries again when the connection breaks, and checks
+    the MD5. `ident3d import` then turns what came into a data set.
+    """
+    files = published.download(name, out, split, url)
+    if as_json:
+        echo_json([{"path": str(f.path), "note": f.note, "right": f.right} for f in files])
+    for file in files if not as_json else []:
+        click.echo(f"{file.path}: {file.note}", err=not file.right)
+        if file.right and ".tar" in file.path.name:
+            click.echo(f"  next: ident3d import {file.path} {out / name}")
+    if not all(file.right for file in files):
+        sys.exit(1)

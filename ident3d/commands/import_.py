@@ -1,0 +1,45 @@
+"""`ident3d import SRC OUT`."""
+
+from pathlib import Path
+
+import click
+
+from ident3d.dataset import load
+from ident3d.published import import_published
+
+from .options import echo_json, json_option
+
+
+@click.command("import")
+@click.argument("source", metavar="SRC", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--split", help="Import this split only; or its name, where SRC does not tell.")
+@click.option("--compress", is_flag=True, help="Store one zstd chunk per image.")
+@json_option
+def import_(source: Path, out: Path, split: str | None, compress: bool, as_json: bool) -> None:
+    """Convert a published data set: SRC is its folder, .tar or .tar.gz, as downloaded.
+
+    3DIdent, Causal3DIdent and Multimodal3DIdent are told apart by their files. Several archives go
+    into one OUT. After a kill, the same command goes on where it stopped.
+    """
+    records = []
+    for published in import_published(source, out, split, compress):
+        data = load(out / published.split)
+        records.append(
+            {
+                "path": str(data.path),
+                "published": published.title,
+                "rows": len(data),
+                "resolution": list(data.resolution),
+                "fingerprint": data.fingerprint,
+            }
+        )
+    if as_json:
+        echo_json(records)
+        return
+    for record in records:
+        height, width, _ = record["resolution"]
+        click.echo(
+            f"{record['path']}: {record['published']}, {record['rows']:,} images, "
+            f"{height} x {width}."
+        )

@@ -1,0 +1,120 @@
+"""Writing a data set in the released layout, so that code written for the release reads it."""
+
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from ..dataset import Dataset, load
+from ..errors import DataError
+from ..factors import FACTORS, to_scene
+from ..progress import progress
+from ..shards import write_json
+from .layouts import image_digits
+
+_MARK = ".export.json"  # names the data while an export is unfinished
+_BATCH = 1024  # images handed to the threads at a time, so that an interrupt is heard soon
+_CAUSAL_FOLDER = {"train": "trainset", "test": "testset"}
+
+
+def export_published(path: str | os.PathLike, out: str | os.PathLike) -> Path:
+    """Write one split as PNG files and numpy arrays; run it again after a kill, and it goes on.
+
+    Without classes the layout is 3DIdent's, with classes Causal3DIdent's. The latents are written
+    last: a folder without them is unfinished. Rendered positives have no place in the layout.
+
+    Returns:
+        The folder to give to the released code.
+    """
+    data = load(path)
+    _check_factors(data)
+    name = data.split if data.classes is None else _CAUSAL_FOLDER.get(data.split, data.split)
+    folder = Path(out) / name
+    parts = _parts(data)
+    if _is_exported(folder, data, parts):
+        return folder
+    _claim(folder, data)
+    with progress(len(data), "exporting", unit="image") as bar:
+        for suffix, rows in parts.items():
+            (folder / f"images{suffix}").mkdir(exist_ok=True)
+            for _ in _written(data, rows, folder / f"images{suffix}"):
+                bar.update()
+    for suffix, rows in parts.items():
+        scene = to_scene(data.latents[rows], data.factors).astype(np.float32)
+        _save_array(folder / f"latents{suffix}.npy", scene)
+        _save_array(folder / f"raw_latents{suffix}.npy", data.latents[rows])
+    (folder / _MARK).unlink()
+    return folder
+
+
+def _parts(data: Dataset) -> dict[str, np.ndarray]:
+    """Split the rows as the layout does: by class, where there are classes."""
+    if data.classes is None:
+        return {"": np.arange(len(data))}
+    kinds = np.unique(data.classes).tolist()
+    return {f"_{kind}": np.flatnonzero(data.classes == kind) for kind in kinds}
+
+
+def _check_factors(data: Dataset) -> None:
+    if len(data.factors) != len(FACTORS):
+        raise ValueError(f"{data.path} has {len(data.factors)} factors, the layout 10.")
+    for factor, published in zip(data.factors, FACTORS, strict=True):
+        if factor != published:
+            raise ValueError(
+                f"{data.path} has {factor.name} in [{factor.low:.3g}, {factor.high:.3g}], the "
+                f"published layout means {published.name} in "
+                f"[{published.low:.3g}, {published.high:.3g}]; it cannot be exported."
+            )
+
+
+def _is_exported(folder: Path, data: Dataset, parts: dict[str, np.ndarray]) -> bool:
+    if (folder / _MARK).exists():
+        return False
+    return all(
+        (path := folder / f"raw_latents{suffix}.npy").exists()
+        and np.array_equal(np.load(path, allow_pickle=False), data.latents[rows])
+        for suffix, rows in parts.items()
+    )
+
+
+def _claim(folder: Path, data: Dataset) -> None:
+    """Mark the folder as this data's before the first image; refuse one that holds other data."""
+    mark = folder / _MARK
+    if mark.exists():
+        if json.loads(mark.read_text()) != {"fingerprint": data.fingerprint}:
+            raise DataError(f"{folder} has an unfinished export of other data; remove it first.")
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise DataError(f"{folder} is there and not empty; export to another folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(mark, {"fingerprint": data.fingerprint})
+
+
+def _written(data: Dataset, rows: np.ndarray, folder: Path) -> Iterator[None]:
+    """Write the images of one folder that are not there yet, in threads."""
+    digits = image_digits(len(rows))
+
+    def write(number: int) -> None:
+        path = folder / f"{number:0{digits}d}.png"
+        if not path.exists():
+            partial = path.with_suffix(".partial")
+            image = Image.fromarray(data.images[int(rows[number])])
+            image.save(partial, "PNG", compress_level=3)  # a third of the default's time
+            os.replace(partial, path)
+
+    threads = min(4, os.cpu_count() or 1)  # Pillow compresses outside the interpreter's lock
+    with ThreadPoolExecutor(threads) as pool:
+        for start in range(0, len(rows), _BATCH):
+            for _ in pool.map(write, range(start, min(start + _BATCH, len(rows)))):
+                yield
+
+
+def _save_array(path: Path, values: np.ndarray) -> None:
+    partial = path.with_suffix(".partial")
+    with open(partial, "wb") as stream:
+        np.save(stream, values, allow_pickle=False)
+    os.replace(partial, path)

@@ -1,0 +1,144 @@
+"""Turning a published data set into ident3d's format.
+
+The source is read twice, front to back: once for its latents and to see that it is whole, once
+for its images. Its members come in any order, and images are stored in the order they come.
+"""
+
+import os
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from ..dataset import check_split_name
+from ..errors import DataError
+from ..progress import progress
+from .archive import Member, walk
+from .layouts import SPLITS, Published, image_name, survey, understand
+from .png import decode_png
+from .writing import SplitWriter
+
+SHARD_ROWS = 4096  # 616 MB at 224 px
+_WINDOW = 64  # images in memory, read ahead of the decoding threads
+
+Decoded = tuple[SplitWriter, int, np.ndarray | None]
+
+
+def import_published(
+    source: str | os.PathLike,
+    out: str | os.PathLike,
+    split: str | None = None,
+    compress: bool = False,
+    shard_rows: int = SHARD_ROWS,
+) -> list[Published]:
+    """Import every split of a published data set, from a folder, a tar or a tar.gz.
+
+    Stops and continues like a render: run it again after a kill, and it goes on.
+
+    Args:
+        source: The archive or folder; which data set it is, its files tell.
+        out: The data set's folder. Other splits in it stay.
+        split: Import this split only. Where the source does not say which split it is, its name.
+        compress: Store one zstd chunk per image.
+        shard_rows: Rows per shard, at least; more if there would be very many shards.
+    """
+    source, out = Path(source), Path(out)
+    if split is not None:
+        check_split_name(split)
+    if not source.exists():
+        raise DataError(f"{source} does not exist; `ident3d download` fetches published data.")
+    with progress(None, f"reading {source.name}", unit="file") as bar:
+        found = survey(_counted(walk(source), bar.update))
+    named = _name_splits(source, list(found), split)
+    splits = [understand(folder, name, found[folder]) for folder, name in named.items()]
+    del found
+    writers = [SplitWriter(out, published, compress, shard_rows) for published in splits]
+    _check_space(out, sum(writer.bytes_lacking() for writer in writers))
+    _store(source, writers)
+    return splits
+
+
+def _counted(members: Iterator[Member], count: Callable[[], object]) -> Iterator[Member]:
+    for member in members:
+        count()
+        yield member
+
+
+def _name_splits(source: Path, folders: list[str], wanted: str | None) -> dict[str, str]:
+    """Give the folders of the source their splits' names, and keep the wanted ones."""
+    if not folders:
+        raise DataError(
+            f"{source} is no published data set: it holds neither images/N.png with "
+            "raw_latents.npy or latents_image.csv, nor images_C/N.png with raw_latents_C.npy."
+        )
+    # A split's own folder may be given directly, or packed without any folder around it.
+    names = {folder: Path(folder).name or source.absolute().name for folder in folders}
+    splits = {folder: SPLITS.get(name) for folder, name in names.items()}
+    if len(folders) == 1:
+        (folder,) = folders
+        if wanted is None and splits[folder] is None:
+            raise ValueError(f"{source} does not say which split it is; add `--split train`.")
+        return {folder: wanted or splits[folder]}
+    chosen = {folder: name for folder, name in splits.items() if wanted in (None, name)}
+    if not chosen or None in chosen.values() or len(set(chosen.values())) < len(chosen):
+        listed = ", ".join(folder.rstrip("/") or "." for folder in sorted(folders))[:400]
+        raise ValueError(f"{source} holds the folders {listed}; add `--split` to choose one.")
+    return chosen
+
+
+def _check_space(out: Path, needed: int) -> None:
+    """Say before the start, not after an hour, that the disk is too small."""
+    out.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(out).free
+    if needed > free:
+        raise DataError(
+            f"{out} needs {needed / 1e9:.1f} GB more and its disk has {free / 1e9:.1f} GB free; "
+            "import to another disk."
+        )
+
+
+def _store(source: Path, writers: list[SplitWriter]) -> None:
+    with ExitStack() as stack:
+        for writer in writers:
+            stack.callback(writer.close)
+        total = sum(writer.rows for writer in writers)
+        bar = stack.enter_context(progress(total, "importing", unit="image"))
+        for writer, row, image in _decoded(source, writers):
+            if image is not None:
+                writer.put(row, image)
+            bar.update()
+        for writer in writers:
+            writer.finish()
+
+
+def _decoded(source: Path, writers: list[SplitWriter]) -> Iterator[Decoded]:
+    """Read images in the source's order, decode them in threads; None for those stored already."""
+    by_folder = {writer.published.folder: writer for writer in writers}
+    waiting: deque[tuple[SplitWriter, int, Future | None]] = deque()
+    threads = min(4, os.cpu_count() or 1)  # Pillow decodes outside the interpreter's lock
+    with ThreadPoolExecutor(threads) as pool:
+        for member in walk(source):
+            image = image_name(member.name)
+            if image is None or image.folder not in by_folder:
+                continue
+            writer = by_folder[image.folder]
+            row = writer.published.row(image)
+            shape = writer.published.shape
+            future = (
+                pool.submit(decode_png, member.read(), member.name, shape)
+                if writer.lacks(row)
+                else None
+            )
+            waiting.append((writer, row, future))
+            if len(waiting) > _WINDOW:
+                yield _result(*waiting.popleft())
+        while waiting:
+            yield _result(*waiting.popleft())
+
+
+def _result(writer: SplitWriter, row: int, future: Future | None) -> Decoded:
+    return writer, row, None if future is None else future.result()

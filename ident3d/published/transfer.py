@@ -1,0 +1,164 @@
+"""One file over HTTP, however often the connection breaks."""
+
+import contextlib
+import http.client
+import os
+import re
+import shutil
+import ssl
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tqdm import tqdm
+
+from ..errors import DataError
+from ..progress import progress
+
+_ATTEMPTS = 6  # in a row that bring nothing new
+_LONGEST_PAUSE = 60.0  # seconds
+_TIMEOUT = 60.0
+_CHUNK = 1 << 20
+_TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
+_RANGE = re.compile(r"bytes (\d{1,18})-\d{1,18}/(\d{1,18}|\*)")
+_DROPPED = (  # what a network does, and a full disk does not
+    urllib.error.URLError,
+    http.client.HTTPException,
+    ConnectionError,
+    TimeoutError,
+    ssl.SSLError,
+)
+
+
+def open_url(url: str, headers: dict[str, str] | None = None) -> http.client.HTTPResponse:
+    """Open an address, following redirects; http and https only, unlike `urlopen`."""
+    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        raise ValueError(f"`url` must be an http or https address, got {url!r}.")
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler,
+        urllib.request.UnknownHandler,
+        urllib.request.HTTPHandler,
+        urllib.request.HTTPSHandler,
+        urllib.request.HTTPRedirectHandler,
+        urllib.request.HTTPDefaultErrorHandler,
+        urllib.request.HTTPErrorProcessor,
+    ):
+        opener.add_handler(handler())
+    request = urllib.request.Request(url, headers={"User-Agent": "ident3d", **(headers or {})})
+    return opener.open(request, timeout=_TIMEOUT)
+
+
+def byte_progress(total: int | None, label: str) -> tqdm:
+    """Open a progress bar that counts bytes, shown as kB, MB, GB."""
+    bar = progress(total, label)
+    bar.unit, bar.unit_scale = "B", True
+    return bar
+
+
+def fetch(url: str, part: Path, pause: float = 1.0) -> None:
+    """Download to `part`, going on where an earlier attempt or an earlier run stopped.
+
+    Gives up after several attempts in a row that bring nothing new, waiting `pause` seconds and
+    then twice as long each time between them. What came stays in `part`.
+    """
+    failures = 0
+    with _locked(part), byte_progress(None, part.stem) as bar:
+        most = part.stat().st_size
+        while problem := _attempt(url, part, bar):
+            size = part.stat().st_size
+            # A server that ignores ranges starts anew every time: only a new most is progress.
+            failures = 0 if size > most else failures + 1
+            most = max(size, most)
+            if failures == _ATTEMPTS:
+                raise DataError(
+                    f"{url} broke off {_ATTEMPTS} times in a row ({problem}); {most:,} bytes are "
+                    "kept, run the command again to go on."
+                )
+            time.sleep(min(pause * 2 ** max(failures - 1, 0), _LONGEST_PAUSE))
+    _etag_file(part).unlink(missing_ok=True)
+
+
+def _attempt(url: str, part: Path, bar: tqdm) -> str | None:
+    """Try once; return what broke it, or None when the file is whole."""
+    try:
+        return None if _transfer(url, part, bar) else "the connection closed early"
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code == 416:  # nothing after what we have: the end, or another file
+                if error.headers.get("Content-Range") == f"bytes */{part.stat().st_size}":
+                    return None
+                os.truncate(part, 0)
+            elif error.code not in _TRANSIENT:
+                raise DataError(f"{url} answers {error.code} {error.reason}.") from None
+            return f"{error.code} {error.reason}"
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, ssl.SSLCertVerificationError):
+            raise DataError(
+                f"{url} has a certificate that is not valid here: {error.reason}"
+            ) from None
+        return str(error.reason)
+    except _DROPPED as error:
+        return str(error) or type(error).__name__
+
+
+def _transfer(url: str, part: Path, bar: tqdm) -> bool:
+    """Read one answer to its end; tell whether the file is whole."""
+    have = part.stat().st_size
+    etag = _etag_file(part).read_text() if have and _etag_file(part).exists() else ""
+    headers = {"Range": f"bytes={have}-"} if have else {}
+    if etag:
+        headers["If-Range"] = etag  # the rest, if it is still the same file; else all of it
+    with open_url(url, headers) as response:
+        start, total = _extent(response)
+        if start > have:
+            raise http.client.HTTPException("the server sent another range than asked for")
+        if total is not None and total - start > shutil.disk_usage(part.parent).free:
+            raise DataError(f"{part.parent} has no room for the {total:,} bytes of {part.stem}.")
+        _remember_etag(part, response.headers.get("ETag", ""))
+        bar.total, bar.n = total, start
+        bar.refresh()
+        with open(part, "r+b") as stream:
+            stream.truncate(start)
+            stream.seek(start)
+            while chunk := response.read(_CHUNK):
+                stream.write(chunk)
+                bar.update(len(chunk))
+    return total is None or part.stat().st_size == total
+
+
+def _extent(response: http.client.HTTPResponse) -> tuple[int, int | None]:
+    """Where the answer's first byte belongs, and how long the whole file is."""
+    if response.status == 206:
+        match = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        if match is None:
+            raise http.client.HTTPException("the server sent a range it does not name")
+        return int(match[1]), None if match[2] == "*" else int(match[2])
+    length = response.headers.get("Content-Length", "")
+    return 0, int(length) if length.isdecimal() else None
+
+
+def _remember_etag(part: Path, etag: str) -> None:
+    if etag.startswith('"'):  # a weak one, W/"...", does not promise equal bytes
+        _etag_file(part).write_text(etag)
+    else:
+        _etag_file(part).unlink(missing_ok=True)
+
+
+def _etag_file(part: Path) -> Path:
+    return part.with_name(f"{part.name}.etag")
+
+
+@contextlib.contextmanager
+def _locked(part: Path):  # noqa: ANN202
+    """Keep a second download of the same file out; the kernel lets go when this process ends."""
+    import fcntl  # POSIX only, like rendering and importing
+
+    with open(part, "ab") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(f"Another process is downloading {part.stem}.") from None
+        yield

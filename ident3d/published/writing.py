@@ -1,0 +1,125 @@
+"""The shards of an imported split, filled in whatever order its images come."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ..dataset import MANIFEST, read_manifest, write_manifest
+from ..errors import DataError
+from ..images import image_shape, read_columns
+from ..shards import Description, ShardBusy, ShardWriter, shard_name
+from .layouts import CLASS_NAMES, RECORDS, Published
+
+_MOST_SHARDS = 128  # all may be open at once, with two files each
+
+
+class SplitWriter:
+    """Opens each shard when its first image arrives and publishes it with its last.
+
+    Args:
+        root: The data set's folder.
+        published: The split, understood.
+        compress: Store one zstd chunk per image.
+        shard_rows: Rows per shard, at least; more if there would be very many shards.
+
+    Raises:
+        DataError: The folder holds other data.
+    """
+
+    def __init__(self, root: Path, published: Published, compress: bool, shard_rows: int) -> None:
+        self.root, self.published, self._compress = root, published, compress
+        self.folder = root / published.split
+        self.rows = len(published.latents)
+        self._size = max(shard_rows, -(-self.rows // _MOST_SHARDS))
+        self._paths = [self.folder / shard_name(n) for n in range(-(-self.rows // self._size))]
+        self._lacking: dict[int, set[int]] = {}  # shard -> positions without an image
+        self._writers: dict[int, ShardWriter] = {}
+        self._description = Description(
+            factors=published.factors,
+            settings={
+                "published": published.title,
+                "zenodo_record": RECORDS[published.title],
+                "hue": "published",
+            },
+            class_names=None if published.classes is None else CLASS_NAMES,
+            command="ident3d import",
+        )
+        if not self._is_ours():
+            raise DataError(f"{self.folder} holds other data already; import to another folder.")
+
+    def lacks(self, row: int) -> bool:
+        """Tell whether a row's image is still to be stored."""
+        shard, position = divmod(row, self._size)
+        if shard not in self._lacking:
+            self._open(shard)
+        return position in self._lacking[shard]
+
+    def put(self, row: int, image: np.ndarray) -> None:
+        """Store an image; with the last one of a shard, publish the shard."""
+        if self.lacks(row):
+            shard, position = divmod(row, self._size)
+            self._writers[shard].put(position, image)
+            self._lacking[shard].discard(position)
+            self._publish_if_whole(shard)
+
+    def finish(self) -> None:
+        """Declare the split whole, once every shard is."""
+        if not all(path.exists() for path in self._paths):
+            raise DataError("The source changed while it was read; run the import again.")
+        write_manifest(self.root, self.published.split, self._description)
+
+    def close(self) -> None:
+        """Let go of the unfinished shards; what they hold stays for the next run."""
+        for writer in self._writers.values():
+            writer.close()
+
+    def bytes_lacking(self) -> int:
+        """Estimate the disk space this split will still take."""
+        stored = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+        return max(0, self.rows * int(np.prod(self.published.shape)) - stored)
+
+    def _is_ours(self) -> bool:
+        """Compare with what is in the folder: only an earlier run of this import may go on."""
+        if (self.root / MANIFEST).exists():
+            entry = read_manifest(self.root)["splits"].get(self.published.split)
+            if entry and entry["description"] != self._description.to_record():
+                return False
+        return all(self._is_our_shard(path) for path in self.folder.glob("shard-*.h5"))
+
+    def _is_our_shard(self, path: Path) -> bool:
+        if path not in self._paths:
+            return False
+        latents = self.published.latents[self._slice(self._paths.index(path))]
+        if image_shape(path) != (len(latents), *self.published.shape):
+            return False
+        entry = {"name": path.name, "rows": len(latents)}
+        return np.array_equal(read_columns(self.folder, [entry], "latents"), latents)
+
+    def _slice(self, shard: int) -> slice:
+        return slice(shard * self._size, (shard + 1) * self._size)
+
+    def _open(self, shard: int) -> None:
+        self._lacking[shard] = set()
+        if self._paths[shard].exists():
+            return
+        part, classes = self._slice(shard), self.published.classes
+        try:
+            writer = ShardWriter(
+                self._paths[shard],
+                np.arange(self.rows)[part],
+                self.published.latents[part],
+                self.published.shape,
+                self._description,
+                self._compress,
+                None if classes is None else classes[part],
+            )
+        except ShardBusy:
+            raise DataError(f"Another process is importing into {self.folder}.") from None
+        self._writers[shard] = writer
+        self._lacking[shard] = set(writer.missing())
+        self._publish_if_whole(shard)  # a kill may have come between the last image and this
+
+    def _publish_if_whole(self, shard: int) -> None:
+        if not self._lacking[shard]:
+            with self._writers.pop(shard) as writer:
+                writer.finish()

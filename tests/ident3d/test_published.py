@@ -1,0 +1,195 @@
+"""Importing the published data sets: every layout, from folder and archive, killed and resumed."""
+
+import math
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from ident3d.cli import cli
+from ident3d.dataset import load
+from ident3d.errors import DataError
+from ident3d.factors import FACTORS, to_scene
+from ident3d.published import import_published
+from ident3d.shards import ShardWriter
+from ident3d.verify import problems
+from tests.helpers import make_dataset, painted_row
+from tests.published_sets import (
+    causal,
+    latents,
+    multimodal,
+    multimodal_table,
+    three_d_ident,
+    write_folder,
+    write_tar,
+)
+
+LAYOUTS = {"3DIdent": three_d_ident, "Causal3DIdent": causal, "Multimodal3DIdent": multimodal}
+PACKINGS = {
+    "folder": lambda path, files: write_folder(path / "unpacked", files),
+    "tar": lambda path, files: write_tar(path / "set.tar", files),
+    "tar.gz": lambda path, files: write_tar(path / "set.tar.gz", files),
+    "shuffled tar": lambda path, files: write_tar(path / "set.tar", files, order_seed=1),
+    "shuffled tar.gz": lambda path, files: write_tar(path / "set.tar.gz", files, order_seed=1),
+}
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_imports_and_verifies(tmp_path, layout, packing):
+    source = PACKINGS[packing](tmp_path, LAYOUTS[layout]())
+    splits = import_published(source, tmp_path / "out", shard_rows=5)
+    assert {published.title for published in splits} == {layout}
+    for published in splits:
+        data = load(tmp_path / "out" / published.split)
+        assert list(problems(data)) == []
+        assert painted_row(data.images[:]).tolist() == list(range(len(data)))
+        assert data.settings["hue"] == "published"
+        assert data.settings["published"] == layout
+        assert not (data.path / ".work").exists()
+
+
+def test_3dident_keeps_raw_latents_and_column_order(tmp_path):
+    import_published(write_folder(tmp_path, three_d_ident()), tmp_path / "out")
+    data = load(tmp_path / "out")
+    np.testing.assert_array_equal(data.latents, latents(12))
+    assert data.factors == FACTORS
+    assert data.classes is None
+    assert data.seed is None
+
+
+def test_causal_classes_become_a_column(tmp_path):
+    import_published(write_folder(tmp_path, causal()), tmp_path / "out", shard_rows=20)
+    data = load(tmp_path / "out")
+    assert data.split == "train"
+    assert data.classes.tolist() == np.repeat(range(7), 11).tolist()
+    assert data.class_names[0] == "teapot"
+    np.testing.assert_array_equal(data.latents[33:44], latents(11, seed=3))
+
+
+def test_multimodal_columns_are_read_by_name(tmp_path):
+    table = multimodal_table(13)
+    import_published(write_folder(tmp_path, multimodal()), tmp_path / "out")
+    data = load(tmp_path / "out/val")
+    scene = to_scene(data.latents, data.factors)
+    names = [factor.name for factor in data.factors]
+    # The released generator: location = (3 ypos - 3, 3 xpos - 3, zpos), angles from [0, 1] to
+    # [-pi/2, pi/2], hue of the object is the value itself, of light and ground (value - 0.5) / 2.
+    expected = {
+        "x": 3 * table["object_ypos"] - 3,
+        "y": 3 * table["object_xpos"] - 3,
+        "z": table["object_zpos"],
+        "beta": math.pi * table["object_betarot"] - math.pi / 2,
+        "spotlight_angle": math.pi * table["spotlight_pos"] - math.pi / 2,
+        "object_hue": 2 * math.pi * table["object_color"],
+        "spotlight_hue": 2 * math.pi * (table["spotlight_color"] - 0.5) / 2,
+        "background_hue": 2 * math.pi * (table["background_color"] - 0.5) / 2,
+    }
+    for name, values in expected.items():
+        np.testing.assert_allclose(scene[:, names.index(name)], values, atol=1e-5)
+    assert data.classes.tolist() == table["object_shape"].tolist()
+
+
+def test_several_archives_go_into_one_data_set(tmp_path):
+    for split in ("train", "test"):
+        source = write_tar(tmp_path / f"3dident_{split}.tar", three_d_ident(split=split))
+        import_published(source, tmp_path / "out")
+    assert len(load(tmp_path / "out/train")) == len(load(tmp_path / "out/test")) == 12
+
+
+def test_folder_and_archive_give_the_same_fingerprint(tmp_path):
+    files = three_d_ident()
+    import_published(write_folder(tmp_path / "a", files), tmp_path / "one")
+    import_published(write_tar(tmp_path / "b.tar.gz", files, order_seed=3), tmp_path / "two")
+    assert load(tmp_path / "one").fingerprint == load(tmp_path / "two").fingerprint
+
+
+def test_one_split_can_be_chosen_or_named(tmp_path):
+    import_published(write_tar(tmp_path / "m3di.tar", multimodal()), tmp_path / "out", split="val")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["dataset.json", "val"]
+    folder = write_folder(tmp_path / "raw", three_d_ident()) / "3dident/train"
+    import_published(folder, tmp_path / "named")
+    assert load(tmp_path / "named").split == "train"
+    folder.rename(tmp_path / "mine")
+    with pytest.raises(ValueError, match="which split"):
+        import_published(tmp_path / "mine", tmp_path / "mine_out")
+    with pytest.raises(ValueError, match="letters, digits"):
+        import_published(tmp_path / "mine", tmp_path / "mine_out", split="../up")
+    import_published(tmp_path / "mine", tmp_path / "mine_out", split="small")
+    assert load(tmp_path / "mine_out").split == "small"
+
+
+def test_importing_twice_changes_nothing(tmp_path):
+    source = write_tar(tmp_path / "set.tar.gz", three_d_ident())
+    import_published(source, tmp_path / "out", shard_rows=5)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("train/*.h5")}
+    import_published(source, tmp_path / "out", shard_rows=5)
+    assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").glob("train/*.h5")}
+
+
+@pytest.mark.parametrize("shard_size", [7, 12])
+def test_other_data_in_the_way_is_refused(tmp_path, shard_size):
+    make_dataset(tmp_path / "out", rows=12, shard_size=shard_size)
+    before = load(tmp_path / "out").fingerprint
+    source = write_folder(tmp_path / "raw", three_d_ident())
+    with pytest.raises(DataError, match="other data"):
+        import_published(source, tmp_path / "out")
+    assert load(tmp_path / "out").fingerprint == before
+
+
+def test_a_disk_too_small_is_told_before_the_start(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=100))
+    source = write_folder(tmp_path / "raw", three_d_ident())
+    with pytest.raises(DataError, match="GB free"):
+        import_published(source, tmp_path / "out")
+    assert not list((tmp_path / "out").rglob("*.h5"))
+
+
+@pytest.mark.parametrize("packing", ["folder", "shuffled tar.gz"])
+def test_a_killed_import_goes_on(tmp_path, monkeypatch, packing):
+    source = PACKINGS[packing](tmp_path, three_d_ident(rows=60))
+    script = textwrap.dedent("""
+        import sys, time
+        from ident3d.published import import_published
+        from ident3d.shards import ShardWriter
+        put = ShardWriter.put
+        def slow_put(self, position, image):
+            put(self, position, image)
+            time.sleep(0.02)
+        ShardWriter.put = slow_put
+        import_published(sys.argv[1], sys.argv[2], shard_rows=20)
+    """)
+    process = subprocess.Popen([sys.executable, "-c", script, source, tmp_path / "out"])
+    journals = tmp_path / "out/train/.work"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if journals.exists() and sum(j.stat().st_size for j in journals.glob("*.journal")) > 3000:
+            break
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "out/dataset.json").exists()
+    kept = sum(journal.stat().st_size for journal in journals.glob("*.journal"))
+    assert kept > 0
+    put, puts = ShardWriter.put, []
+    monkeypatch.setattr(ShardWriter, "put", lambda *call: (puts.append(call), put(*call)))
+    import_published(source, tmp_path / "out", shard_rows=20)
+    assert 0 < len(puts) < 60  # only what was not stored
+    data = load(tmp_path / "out")
+    assert list(problems(data)) == []
+    assert painted_row(data.images[:]).tolist() == list(range(60))
+
+
+def test_the_command_says_what_it_did(tmp_path):
+    source = write_tar(tmp_path / "trainset.tar.gz", causal())
+    result = CliRunner().invoke(cli, ["import", str(source), str(tmp_path / "out"), "--compress"])
+    assert result.exit_code == 0, result.output
+    assert "Causal3DIdent, 77 images, 8 x 8" in result.output
+    verified = CliRunner().invoke(cli, ["verify", str(tmp_path / "out")])
+    assert verified.exit_code == 0, verified.output
