@@ -13,17 +13,9 @@ from ident3d.factors import to_scene
 from tests.helpers import painted
 
 MULTIMODAL_COLUMNS = [
-    "object_shape",
-    "object_xpos",
-    "object_ypos",
-    "object_zpos",
-    "object_alpharot",
-    "object_betarot",
-    "object_gammarot",
-    "object_color",
-    "spotlight_pos",
-    "spotlight_color",
-    "background_color",
+    *("object_shape", "object_xpos", "object_ypos", "object_zpos"),
+    *("object_alpharot", "object_betarot", "object_gammarot", "object_color"),
+    *("spotlight_pos", "spotlight_color", "background_color"),
 ]
 
 

@@ -98,6 +98,8 @@ def _walk_tar(blocks: _Blocks) -> Iterator[Member]:
     for _ in range(_MEMBER_LIMIT):
         info = _next_header(blocks)
         if info is None:
+            while blocks.take_up_to(1 << 20):  # gzip checks its checksum at the very end
+                pass
             return
         name = _safe_name(info.name, blocks.source)
         if info.isdir():
