@@ -1,0 +1,205 @@
+import re
+from dataclasses import fields
+from html.parser import HTMLParser
+
+import pytest
+from ident3d.benchmark import plots, svg, tables
+from ident3d.benchmark.markdown import escape, markdown
+from ident3d.benchmark.report import write
+from ident3d.benchmark.results import Result
+from PIL import Image
+
+from ident3d.errors import DataError
+from tests.benchmark.samples import record
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{7*7}}"
+
+
+class Page(HTMLParser):
+    """Collects the elements of a page and complains about tags that do not match."""
+
+    VOID = ("meta", "link", "input", "img", "br")
+
+    def __init__(self, path):
+        super().__init__()
+        self.found, self.open, self.words = [], [], []
+        self.feed(path.read_text("utf-8"))
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+def test_rows_average_their_seeds():
+    rows = tables.build([record(seed=s, r2=v) for s, v in enumerate((0.8, 0.9, 1.0))])[0].rows
+    assert len(rows) == 1
+    mean, std = rows[0].score("r2")
+    assert mean == pytest.approx(0.9) and std == pytest.approx(0.1)
+    assert rows[0].seconds == pytest.approx(120)
+
+
+def test_what_was_not_computed_stays_empty():
+    (table,) = tables.build([record(scores={"r2": None, "mcc": 0.5}, seconds=None)])
+    assert table.rows[0].score("r2") == (None, None)
+    assert table.rows[0].score("mcc") == (0.5, None)
+    assert tables.show_pair("r2", None, None) == "—"
+
+
+def test_rows_that_would_look_the_same_tell_their_difference():
+    runs = [record(settings={"steps": steps, "rate": 1}) for steps in (10, 20)]
+    (table,) = tables.build(runs)
+    assert sorted(row.note for row in table.rows) == ["steps 10", "steps 20"]
+    (table,) = tables.build([record()])
+    assert table.rows[0].note == ""
+
+
+def test_tables_are_in_the_order_of_the_experiments_best_first():
+    runs = [record(experiment=f"table1/{n}") for n in (10, 2, 1)]
+    runs += [record("b", "table1/2", r2=0.99), record(experiment="aninfonce/1")]
+    first, second = tables.build(runs)
+    order = [(row.first.experiment, row.first.method) for row in first.rows]
+    assert order == [
+        ("table1/1", "InfoNCE"), ("table1/2", "b"), ("table1/2", "InfoNCE"),
+        ("table1/10", "InfoNCE"),
+    ]  # fmt: skip
+    assert second.family == "aninfonce"
+
+
+def test_the_site_holds_scores_published_numbers_and_links_that_work(tmp_path):
+    results = [record(seed=0), record(seed=1, r2=0.94), record("Other", "table4/2")]
+    index = write(results, tmp_path, lambda e: {"r2": (0.9673, 0.001)}, lambda e: f"About {e}")
+    page = Page(index)
+    words = " ".join(page.words)
+    assert "92.00" in words and "± 2.83" in words and "96.73" in words and "About table4" in words
+    links = {a["href"] for a in page.all("a") if a["href"].startswith("methods/")}
+    assert len(links) == 2
+    for link in links:
+        path, _, anchor = link.partition("#")
+        other = Page(tmp_path / path)
+        assert any(attributes.get("id") == anchor for _, attributes in other.found)
+
+
+def test_a_method_page_draws_everything_and_gives_the_command(tmp_path):
+    write([record(seed=s) for s in range(2)], tmp_path)
+    (path,) = (tmp_path / "methods").iterdir()
+    page = Page(path)
+    labels = [a["aria-label"] for a in page.all("svg") if "aria-label" in a]
+    for start in ("loss over", "R² over", "Predicted against true x", "Correlation", "Learned"):
+        assert any(label.startswith(start) for label in labels), start
+    assert "ident3d benchmark run table4/1 --seed 1" in page.words
+    assert "optimizer.rate" in page.words
+
+
+def test_a_bare_record_makes_a_page_too(tmp_path):
+    optional = [field.name for field in fields(Result) if field.default is None]
+    bare = dict.fromkeys(optional)
+    Page(write([record(scores={}, **bare)], tmp_path))
+    Page(next((tmp_path / "methods").iterdir()))
+
+
+def test_every_string_of_a_stranger_is_escaped(tmp_path):
+    evil = record(
+        method=EVIL[:100],
+        experiment=EVIL[:100] + "/x",
+        tier=EVIL[:60],
+        scores={"r2": 0.5, EVIL[:90]: 0.1, "r2_per_factor": {EVIL[:80]: 0.2}},
+        data={"name": EVIL, "fingerprint": EVIL},
+        settings={EVIL[:90]: {EVIL[:60]: EVIL}},
+        curves={"step": [1, 2], EVIL[:80]: [1, 2]},
+        factors=[EVIL[:80]] * 10,
+        environment={EVIL[:80]: [EVIL]},
+        commit=EVIL[:60],
+        command=EVIL,
+    )
+    index = write([evil, record()], tmp_path)
+    for path in (index, *(tmp_path / "methods").iterdir()):
+        page = Page(path)
+        assert len(page.all("script")) == 1 and page.all("script")[0] == {}
+        assert not [a for _, a in page.found if any(name.startswith("on") for name in a)]
+        assert not page.all("img")
+    text = (tmp_path / "leaderboard.md").read_text()
+    assert "<" not in text and not re.search(r"(?<!\\)`", text)
+
+
+@pytest.mark.parametrize("name", ["../../x", "/etc/passwd", "a/../../b", "..", "con", "%2e%2e"])
+def test_no_name_leaves_the_folder(tmp_path, name):
+    write([record(method=name, experiment=name)], tmp_path / "site")
+    written = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
+    assert {"site/index.html", "site/leaderboard.md"} < written and len(written) == 3
+    assert [p.name for p in tmp_path.iterdir()] == ["site"]
+
+
+def test_numbers_of_any_size_are_drawn(tmp_path):
+    wild = {"r2": -1e300, "mcc": 1e300, "r2_per_factor": {"x": -1e200, "y": None}}
+    curves = {"step": [0, 0, 0], "loss": [1e308, -1e308, None], "r2": [None] * 3}
+    run = record(
+        scores=wild, curves=curves, seconds=0, metric=[1e300, -5, None], metric_true=[None],
+        correlation=[[1e9, None]], points={"true": [[0.0] * 3], "predicted": [[1e300] * 3]},
+    )  # fmt: skip
+    index = write([run, record(seconds=1e12)], tmp_path)
+    for path in (index, *(tmp_path / "methods").iterdir()):
+        assert not re.search(r'="[^"]*\b(nan|inf)\b', path.read_text())
+
+
+def test_markdown_is_a_table_with_as_many_cells_in_each_line():
+    text = markdown(tables.build([record("a|b"), record(experiment="table1/1")]))
+    lines = [re.sub(r"\\\|", "", line) for line in text.splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in lines}) == 1
+    assert escape("[x](http://y)") == "\\[x\\]\\(http\\://y\\)"
+
+
+def test_the_correlation_matrix_is_ordered_by_its_matches():
+    swap = [[0.1, 0.9, 0.0], [0.0, 0.2, 0.8], [0.7, 0.1, 0.1]]
+    drawn = str(plots.correlation(record(correlation=swap, factors=["a", "b", "c"])))
+    assert "Matched: a 0.90, b 0.80, c 0.70." in drawn
+    heads = re.findall(r'y="13" class="tick" text-anchor="middle">(\d+)<', drawn)
+    assert heads == ["2", "3", "1"]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 5), (0, 0), (1e-9, 2e-9), (-1e9, 1e9)])
+def test_ticks_are_few_and_inside(low, high):
+    found = svg.ticks(low, high)
+    assert 1 <= len(found) <= 9
+    if high > low:
+        room = 1e-6 * (high - low) + 1e-9
+        assert all(low - room <= tick <= high + room for tick in found)
+
+
+def test_figure_and_audit_are_shown(tmp_path):
+    Image.new("RGB", (30, 20), "teal").save(tmp_path / "made.png")
+    (tmp_path / "audit.json").write_text('{"conditional": "normal:0.1", "std_served": 0.196}')
+    index = write(
+        [record()], tmp_path / "s", figure=tmp_path / "made.png", audit=tmp_path / "audit.json"
+    )
+    page = Page(index)
+    assert page.all("img")[0]["src"] == "traversals.png"
+    assert page.all("img")[0]["width"] == "30"
+    assert (tmp_path / "s" / "traversals.png").is_file()
+    assert "std served" in page.words and "0.196" in page.words
+
+
+def test_a_figure_must_be_a_png(tmp_path):
+    (tmp_path / "x.png").write_text("<svg onload=alert(1)>")
+    with pytest.raises(DataError, match="no whole PNG"):
+        write([record()], tmp_path / "s", figure=tmp_path / "x.png")
+    with pytest.raises(ValueError, match="`figure` must be a PNG file"):
+        write([record()], tmp_path / "s", figure=tmp_path / "none.png")
+
+
+def test_no_results_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="at least one record"):
+        write([], tmp_path)
