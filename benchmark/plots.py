@@ -107,7 +107,7 @@ def bar(value: float | None, published: float | None) -> Markup:
         )
     if published is not None:
         panel.add('<rect x="{x}" width="1.6" height="6" class="mark"/>', x=panel.x(published) - 0.8)
-    body = Markup("").join(panel.parts)
+    body = Markup("".join(panel.parts))
     pattern = Markup(
         '<svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'
         "{}</svg>"

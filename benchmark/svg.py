@@ -1,14 +1,14 @@
 """Small SVG drawings for the pages: scales, ticks, axes. Colours come from the page's CSS.
 
 Inline SVG follows dark mode and print, scales on a phone and needs no plotting library. Text
-passes through `Markup.format`, which escapes it.
+passes through `escape`.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 Point = tuple[float | None, float | None]
 
@@ -26,7 +26,7 @@ class Panel:
     ) -> None:
         self.xlim, self.ylim, self.size, self.margin = _wide(*xlim), _wide(*ylim), size, margin
         self.log_x = log_x
-        self.parts: list[Markup] = []
+        self.parts: list[str] = []
 
     def x(self, value: float) -> float:
         """Map a data value to a horizontal position, kept inside the frame."""
@@ -42,9 +42,9 @@ class Panel:
         return bottom - (bottom - top) * _share(value, *self.ylim)
 
     def add(self, pattern: str, **values: object) -> None:
-        """Append markup; `values` are escaped, floats shortened."""
-        short = {k: f"{v:.5g}" if isinstance(v, float) else v for k, v in values.items()}
-        self.parts.append(Markup(pattern).format(**short))
+        """Append markup; text among the `values` is escaped, floats are shortened."""
+        safe = {k: f"{v:.5g}" if isinstance(v, float) else escape(v) for k, v in values.items()}
+        self.parts.append(pattern.format_map(safe))
 
     def text(
         self, x: float, y: float, text: str, css: str = "tick", anchor: str = "middle"
@@ -103,7 +103,7 @@ class Panel:
     def render(self, label: str, css: str = "plot") -> Markup:
         """Close the drawing; `label` is what a screen reader says."""
         pattern = Markup('<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
-        return pattern.format(css, *self.size, label, Markup("").join(self.parts))
+        return pattern.format(css, *self.size, label, Markup("".join(self.parts)))
 
 
 def ticks(low: float, high: float, count: int = 4) -> list[float]:
