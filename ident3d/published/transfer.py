@@ -123,8 +123,9 @@ def _transfer(url: str, part: Path, bar: tqdm) -> bool:
         with open(part, "r+b") as stream:
             stream.truncate(start)
             stream.seek(start)
-            while chunk := response.read(_CHUNK):
+            while chunk := response.read1(_CHUNK):
                 stream.write(chunk)
+                stream.flush()  # however slow the line, a kill loses nothing that came
                 bar.update(len(chunk))
     return total is None or part.stat().st_size == total
 

@@ -1,0 +1,121 @@
+"""Our data in the released layout: read as the released loaders read it, and imported back."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from ident3d.cli import cli
+from ident3d.dataset import load
+from ident3d.errors import DataError
+from ident3d.factors import to_scene
+from ident3d.published import export_published, import_published
+from tests.helpers import make_dataset, painted_row
+from tests.published_sets import causal, multimodal, write_folder
+
+
+def released_reading(root, suffix=""):
+    """Open what the released loaders open: names from the row count, no directory listing."""
+    raw = np.load(root / f"raw_latents{suffix}.npy")
+    digits = int(np.ceil(np.log10(len(raw))))
+    names = [root / f"images{suffix}" / f"{str(i).zfill(digits)}.png" for i in range(len(raw))]
+    return raw, np.stack([np.asarray(Image.open(name)) for name in names])
+
+
+@pytest.mark.parametrize("rows", [1, 9, 10, 11, 100, 101])
+def test_released_code_reads_an_export(tmp_path, rows):
+    data = make_dataset(tmp_path / "data", rows=rows, shard_size=40)
+    folder = export_published(data.path, tmp_path / "out")
+    assert folder == tmp_path / "out/train"
+    raw, images = released_reading(folder)
+    np.testing.assert_array_equal(raw, data.latents)
+    assert raw.dtype == np.float32
+    np.testing.assert_array_equal(images, data.images[:])
+    np.testing.assert_allclose(np.load(folder / "latents.npy"), to_scene(raw), atol=1e-6)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "images",
+        "latents.npy",
+        "raw_latents.npy",
+    ]
+
+
+def test_export_and_import_give_equal_pixels_and_latents(tmp_path):
+    data = make_dataset(tmp_path / "data", rows=23, compress=True)
+    export_published(data.path, tmp_path / "out")
+    import_published(tmp_path / "out", tmp_path / "back", shard_rows=9)
+    back = load(tmp_path / "back")
+    np.testing.assert_array_equal(back.latents, data.latents)
+    np.testing.assert_array_equal(back.images[:], data.images[:])
+
+
+def test_classes_go_into_folders_and_come_back(tmp_path):
+    import_published(write_folder(tmp_path / "raw", causal()), tmp_path / "data")
+    data = load(tmp_path / "data")
+    folder = export_published(data.path, tmp_path / "out")
+    assert folder.name == "trainset"
+    for kind in range(7):
+        raw, images = released_reading(folder, f"_{kind}")
+        rows = np.flatnonzero(data.classes == kind)
+        np.testing.assert_array_equal(raw, data.latents[rows])
+        assert painted_row(images).tolist() == rows.tolist()
+    import_published(folder, tmp_path / "back")
+    assert load(tmp_path / "back").fingerprint == data.fingerprint
+
+
+def test_a_killed_export_goes_on(tmp_path):
+    data = make_dataset(tmp_path / "data", rows=60)
+    script = textwrap.dedent("""
+        import os, sys, time
+        from ident3d.published import export_published
+        replace = os.replace
+        os.replace = lambda *names: (replace(*names), time.sleep(0.02))
+        export_published(sys.argv[1], sys.argv[2])
+    """)
+    process = subprocess.Popen([sys.executable, "-c", script, data.path, tmp_path / "out"])
+    images = tmp_path / "out/train/images"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(list(images.glob("*.png"))) < 5:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    kept = {path: path.stat().st_mtime_ns for path in images.glob("*.png")}
+    assert 5 <= len(kept) < 60
+    assert not (tmp_path / "out/train/raw_latents.npy").exists()
+    folder = export_published(data.path, tmp_path / "out")
+    assert painted_row(released_reading(folder)[1]).tolist() == list(range(60))
+    assert kept == {path: path.stat().st_mtime_ns for path in kept}
+    assert not list(folder.rglob("*.partial"))
+
+
+def test_exporting_twice_is_harmless_and_other_data_is_refused(tmp_path):
+    data = make_dataset(tmp_path / "data")
+    folder = export_published(data.path, tmp_path / "out")
+    assert export_published(data.path, tmp_path / "out") == folder
+    other = make_dataset(tmp_path / "other", seed=1)
+    with pytest.raises(DataError, match="not empty"):
+        export_published(other.path, tmp_path / "out")
+    (folder / ".export.json").write_text('{"fingerprint": "0"}')
+    with pytest.raises(DataError, match="unfinished export of other data"):
+        export_published(data.path, tmp_path / "out")
+
+
+def test_other_ranges_have_no_place_in_the_layout(tmp_path):
+    import_published(write_folder(tmp_path / "raw", multimodal()), tmp_path / "data")
+    with pytest.raises(ValueError, match=r"object_hue in \[0, 6\.28\]"):
+        export_published(tmp_path / "data/val", tmp_path / "out")
+    assert not os.path.exists(tmp_path / "out")
+
+
+def test_the_command(tmp_path):
+    data = make_dataset(tmp_path / "data")
+    arguments = ["export", str(data.path), str(tmp_path / "out"), "--format", "published"]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    assert str(tmp_path / "out/train") in result.output
