@@ -1,0 +1,182 @@
+"""`ident3d doctor`.
+
+Each check imports its libraries in a process of its own: Blender and CUDA may take seconds, print
+what they like, or crash, and the answer still comes.
+"""
+
+import importlib.metadata
+import importlib.util
+import itertools
+import json
+import re
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+
+import click
+
+from .options import echo_json, json_option
+
+_SECONDS = 180  # importing torch from a cold network disk takes a minute
+_BLENDER_LIBRARIES = (
+    "apt-get install libxrender1 libxi6 libxkbcommon0 libsm6 libice6 libgl1 libegl1 libxxf86vm1 "
+    "libxfixes3"
+)
+_FAISS_GPU = "pip uninstall faiss-cpu && pip install faiss-gpu"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing to do with ident3d, the modules it takes, and how to get them."""
+
+    feature: str
+    modules: tuple[str, ...]
+    get: str
+    script: str = ""  # run after the imports; may set `detail` (str) and `more` (str)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found; `get` is the command that mends or improves it, if there is one."""
+
+    feature: str
+    works: bool
+    detail: str
+    get: str | None = None
+
+
+CHECKS = (
+    Check(
+        "read data",
+        ("numpy", "scipy", "h5py", "hdf5plugin", "PIL", "click", "tqdm"),
+        "pip install ident3d",
+        "detail = f'numpy {numpy.__version__}, h5py {h5py.__version__}'",
+    ),
+    Check(
+        "look-ups",
+        ("faiss",),
+        "pip install faiss-cpu",
+        f"""
+gpus = faiss.get_num_gpus() if hasattr(faiss, "StandardGpuResources") else None
+where = "CPU only" if gpus is None else f"GPU build, {{gpus}} GPUs seen"
+detail = f"faiss {{faiss.__version__}}, {{where}}"
+more = {_FAISS_GPU!r} if gpus is None else None
+""",
+    ),
+    Check(
+        "torch loaders",
+        ("torch",),
+        "pip install 'ident3d[torch]'",
+        """
+names = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
+detail = f"torch {torch.__version__}, " + (", ".join(names) or "CPU only")
+""",
+    ),
+    Check(
+        "rendering",
+        ("bpy",),
+        "pip install 'ident3d[render]'",
+        """
+cycles = bpy.context.preferences.addons["cycles"].preferences
+names = []
+for kind in ("CUDA", "OPTIX", "HIP", "ONEAPI", "METAL"):
+    try:
+        names += [f"{d.name} ({kind})" for d in cycles.get_devices_for_type(kind) if d.type == kind]
+    except (TypeError, ValueError):
+        pass  # this Blender was built without that kind
+detail = f"Blender {bpy.app.version_string}, " + (", ".join(names) or "CPU only")
+""",
+    ),
+    Check(
+        "benchmark",
+        ("torch", "torchvision", "sklearn", "matplotlib", "jinja2", "safetensors"),
+        "pip install 'ident3d[benchmark]'",
+        "detail = f'torchvision {torchvision.__version__}, scikit-learn {sklearn.__version__}'",
+    ),
+    Check(
+        "many machines", ("ray",), "pip install 'ident3d[ray]'", "detail = f'ray {ray.__version__}'"
+    ),
+)
+
+
+@click.command()
+@json_option
+def doctor(as_json: bool) -> None:
+    """Say what works here, and give the commands that get the rest.
+
+    Exits with 1 if data sets cannot even be read.
+    """
+    width = max(len(check.feature) for check in CHECKS)
+    findings = []
+    with ThreadPoolExecutor(2) as pool:
+        for finding in itertools.chain([python_finding()], pool.map(examine, CHECKS)):
+            findings.append(finding)
+            if not as_json:
+                click.echo(_lines(finding, width))
+    if as_json:
+        echo_json([asdict(finding) for finding in findings])
+    if not findings[1].works:
+        sys.exit(1)
+
+
+def _lines(finding: Finding, width: int) -> str:
+    mark = "yes" if finding.works else "NO "
+    line = f"{mark}  {finding.feature.ljust(width)}  {finding.detail}"
+    if finding.get is None:
+        return line
+    purpose = "on a GPU" if finding.works else "to get it"
+    return f"{line}\n{'':{width + 7}}{purpose}: {finding.get}"
+
+
+def python_finding() -> Finding:
+    """Describe Python and ident3d themselves."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Finding("Python", True, f"{version}, ident3d {importlib.metadata.version('ident3d')}")
+
+
+def examine(check: Check) -> Finding:
+    """Find out whether everything a feature takes can be imported."""
+    missing = [name for name in check.modules if importlib.util.find_spec(name) is None]
+    if missing:
+        detail, get = f"not installed: {', '.join(missing)}", check.get
+        if "bpy" in missing and sys.version_info[:2] != (3, 11):
+            detail += "; Blender's wheels are for Python 3.11 alone"
+            get = f"python3.11 -m venv env && env/bin/{check.get}"
+        return Finding(check.feature, False, detail, get)
+    if "faiss" in check.modules and len(variants := _faiss_variants()) > 1:
+        both = " and ".join(variants)
+        get = f"pip uninstall {' '.join(variants)} && pip install faiss-cpu"
+        return Finding(check.feature, False, f"{both} are both installed, over each other", get)
+    return _try_imports(check)
+
+
+def _faiss_variants() -> list[str]:
+    names = {dist.metadata["Name"].lower() for dist in importlib.metadata.distributions()}
+    return sorted(name for name in names if re.fullmatch(r"faiss[-_](cpu|gpu)\S*", name))
+
+
+def _try_imports(check: Check) -> Finding:
+    script = "\n".join(
+        [
+            f"import json, {', '.join(check.modules)}",
+            "detail, more = '', None",
+            check.script,
+            "print(); print(json.dumps([detail, more]))",
+        ]
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return Finding(check.feature, False, f"no answer in {_SECONDS} s", check.get)
+    if done.returncode == 0:
+        return Finding(check.feature, True, *json.loads(done.stdout.splitlines()[-1]))
+    if done.returncode < 0:
+        problem = f"crashed with {signal.Signals(-done.returncode).name}"
+    else:
+        problem = (done.stderr.strip().splitlines() or ["failed"])[-1]
+    library = "bpy" in check.modules and ".so" in problem
+    return Finding(check.feature, False, problem, _BLENDER_LIBRARIES if library else check.get)
