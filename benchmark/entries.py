@@ -27,6 +27,7 @@ from .scoring import SCORES
 KIND = "ident3d-entry"
 VERSION = 1
 MAX_EMBEDDINGS = 600_000_000  # bytes of one file: 250,000 rows of 256 doubles fit
+MAX_VALUE = 1e15  # squares and sums of embeddings stay finite
 
 
 def pack(records: Sequence[str | Path], out: str | Path) -> Path:
@@ -105,8 +106,11 @@ def read_embeddings(path: Path) -> np.ndarray:
             f"{path} must have 2 rows or more of 1 to {MAX_DIM} values, got {array.shape}."
         )
     array = np.array(array)
-    if not np.isfinite(array).all():
-        raise DataError(f"{path} must be finite; row {_bad_row(array)} holds NaN or infinity.")
+    if not (np.abs(array) <= MAX_VALUE).all():  # NaN fails this too
+        row = int(np.argmin((np.abs(array) <= MAX_VALUE).all(axis=1)))
+        raise DataError(
+            f"{path} must be finite and sane; row {row} holds {array[row].tolist()!s:.60}."
+        )
     return array
 
 
@@ -150,7 +154,3 @@ def _check_files(folder: Path, results: Sequence[Result]) -> None:
     for name in sorted(allowed):
         if not (folder / name).is_file():
             raise DataError(f"{folder / name} is missing; an entry carries each seed's embeddings.")
-
-
-def _bad_row(array: np.ndarray) -> int:
-    return int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])

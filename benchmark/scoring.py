@@ -22,14 +22,18 @@ POINTS = 300  # rows drawn in the predicted-against-true plots
 def score(
     latents: np.ndarray, embeddings: np.ndarray, protocol: str, factors: Sequence[str]
 ) -> dict[str, Any]:
-    """Score embeddings, (n, k), of rows with latents (n, d): the `scores` of a record."""
+    """Score embeddings, (n, k), of rows with latents (n, d): the `scores` of a record.
+
+    MCC matches factors to dimensions one to one, so it is None where k < d.
+    """
     z, z_hat = np.asarray(latents, np.float64), np.asarray(embeddings, np.float64)
     held_out = protocol == "clean"
+    matchable = z_hat.shape[1] >= z.shape[1]
     per_factor = metrics.linear_r2_per_factor(z, z_hat, held_out=held_out)
     return {
-        "r2": float(metrics.linear_r2(z, z_hat, held_out=held_out)),
-        "mcc": float(metrics.mcc(z, z_hat)),
-        "mcc_spearman": float(metrics.mcc(z, z_hat, method="spearman")),
+        "r2": float(np.mean(per_factor)),
+        "mcc": metrics.mcc(z, z_hat) if matchable else None,
+        "mcc_spearman": metrics.mcc(z, z_hat, method="spearman") if matchable else None,
         "r2_per_factor": dict(zip(factors, map(float, per_factor), strict=True)),
     }
 

@@ -67,23 +67,27 @@ def _check_scores(
 ) -> dict[str, Any]:
     """Compare all that the record states and embeddings can prove."""
     true = scoring.score(latents, embeddings, result.protocol, names)
-    if set(result.scores) & set(scoring.PROBES):  # slower: only where they are stated
-        true |= probe_scores(latents, embeddings, names)
     for name, stated in result.scores.items():
-        if name not in true:
+        if name not in scoring.SCORES:
             raise DataError(
                 f"Score `{name}` cannot be computed from embeddings; pack leaves it out."
             )
-        tolerance = PROBE_TOLERANCE if name in scoring.PROBES else TOLERANCE
-        _agree(stated, true[name], f"seed {result.seed}, {name}", tolerance)
-    if result.scores.get("r2") is None or result.scores.get("mcc") is None:
-        raise DataError(f"Seed {result.seed} must state both `r2` and `mcc`.")
+        if name in true:
+            _agree(stated, true[name], f"seed {result.seed}, {name}", TOLERANCE)
+    for name in ("r2", "mcc"):
+        if result.scores.get(name) is None and true[name] is not None:
+            raise DataError(f"The entry must state `{name}` of seed {result.seed}.")
     if result.correlation is not None:
         shown = scoring.correlation(latents, embeddings)
         _agree(result.correlation, shown, f"seed {result.seed}, correlation", ROUNDED)
     if result.points is not None:
         shown = scoring.points(latents, embeddings, result.protocol)
         _agree(result.points, shown, f"seed {result.seed}, points", ROUNDED)
+    if stated_probes := [name for name in scoring.PROBES if name in result.scores]:
+        true |= probe_scores(latents, embeddings, names)  # slow, so last and only where stated
+        for name in stated_probes:
+            what = f"seed {result.seed}, {name}"
+            _agree(result.scores[name], true[name], what, PROBE_TOLERANCE)
     return true
 
 
@@ -96,12 +100,14 @@ def _agree(stated: Any, true: Any, what: str, tolerance: float) -> None:
             _agree(stated[name], true[name], f"{what}.{name}", tolerance)
     elif isinstance(true, list):
         one, two = _array(stated), np.array(true)
-        if one is None or one.shape != two.shape or (np.abs(one - two) > tolerance).any():
+        if one is None or one.shape != two.shape or not (np.abs(one - two) <= tolerance).all():
             raise DataError(f"The entry's {what} does not agree with its embeddings.")
-    elif stated is not None and (
-        not isinstance(stated, int | float) or abs(stated - true) > tolerance
-    ):
-        raise DataError(f"The entry states {what} = {stated:.6g}; its embeddings give {true:.6g}.")
+    elif stated is None or true is None:
+        if stated is not None:  # what a record leaves out needs no proof
+            raise DataError(f"The entry states {what}, which its embeddings do not have.")
+    # Written so that a NaN never agrees.
+    elif isinstance(stated, dict) or not abs(stated - true) <= tolerance:
+        raise DataError(f"The entry states {what} = {stated}; its embeddings give {true:.6g}.")
 
 
 def _array(value: Any) -> np.ndarray | None:
