@@ -1,0 +1,253 @@
+"""The only door to Blender: builds the scene once, then renders row after row of latents."""
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import radians
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from . import scene
+from .presets import Quality
+from .scene import SceneState, Vector
+from .teapot import teapot
+
+GPU_TYPES = ("OPTIX", "CUDA", "HIP", "ONEAPI", "METAL")
+_GROUND_HALF = 750.0
+_TARGA_HEADER = 18  # bytes before the pixels
+
+
+def load_bpy() -> ModuleType:
+    """Import Blender, or say how to get it."""
+    try:
+        with quiet():
+            import bpy
+    except ImportError as error:
+        raise ImportError(
+            f"Rendering needs Blender's `bpy` module, which did not import ({error}): "
+            "`pip install 'ident3d[render]'` on Python 3.11; `ident3d doctor` tells what is "
+            "missing. Reading a rendered data set needs none of it."
+        ) from error
+    return bpy
+
+
+@contextlib.contextmanager
+def quiet(verbose: bool = False) -> Iterator[None]:
+    """Send what Blender's C++ side prints to stdout nowhere, for a moment."""
+    if verbose:
+        yield
+        return
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One graphics card as Blender names it."""
+
+    kind: str  # OPTIX, CUDA, ...
+    identity: str
+    name: str
+
+
+def find_gpus() -> list[Gpu]:
+    """List every card Blender can use, once per kind of access to it."""
+    preferences = load_bpy().context.preferences.addons["cycles"].preferences
+    offered = {kind for kind, *_ in preferences.get_device_types(None)}
+    return [
+        Gpu(kind, device.id, device.name)
+        for kind in GPU_TYPES
+        if kind in offered
+        for device in preferences.get_devices_for_type(kind)
+        if device.type == kind
+    ]
+
+
+class Renderer:
+    """One Blender scene, kept for as long as the process lives: make one per process.
+
+    Args:
+        quality: Samples and denoising. Fixed for good: with persistent data, Cycles does not
+            notice when its settings change between renders.
+        resolution: Pixels along each side.
+        threads: CPU threads; 0 takes all there are.
+        gpu: The card to render on; None is the CPU.
+        verbose: Let Blender print.
+    """
+
+    def __init__(
+        self,
+        quality: Quality,
+        resolution: int,
+        threads: int = 0,
+        gpu: Gpu | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.bpy = load_bpy()
+        self._verbose = verbose
+        self._resolution = resolution
+        # Blender saves to a nameless file, so a kill leaves nothing behind.
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the renderer)
+        with quiet(verbose):
+            self.bpy.ops.wm.read_factory_settings(use_empty=True)
+        self.scene = self.bpy.context.scene
+        self._teapot, self._teapot_inks = self._add_teapot()
+        self._ground_inks = self._add_ground()
+        self._spotlight = self._add_lights()
+        self._add_camera()
+        self._set_engine(quality, threads)
+        self._set_device(gpu)
+        self._set_output(resolution)
+
+    def apply(self, state: SceneState) -> None:
+        """Put the scene into a state; everything else stands still."""
+        self._teapot.location = state.teapot_place
+        self._teapot.rotation_euler = state.teapot_turn
+        # The cone is round, so any direction will do for up that is never along the beam.
+        self._point(self._spotlight, state.spotlight_place, state.teapot_place, up=(1, 0, 0))
+        self._spotlight.data.color = state.spotlight_color
+        for inks, color in (
+            (self._teapot_inks, state.teapot_color),
+            (self._ground_inks, state.ground_color),
+        ):
+            for ink in inks:
+                ink.default_value = (*color, 1)
+
+    def render(self, state: SceneState) -> np.ndarray:
+        """Render a state to an image, uint8 (resolution, resolution, 3)."""
+        self.apply(state)
+        with quiet(self._verbose):
+            self.bpy.ops.render.render(write_still=True)
+        self._file.seek(_TARGA_HEADER)
+        size = self._resolution
+        pixels = np.frombuffer(self._file.read(3 * size * size), np.uint8)
+        return np.ascontiguousarray(pixels.reshape(size, size, 3)[::-1, :, ::-1])  # BGR, bottom up
+
+    def _add(self, name: str, data: Any) -> Any:
+        thing = self.bpy.data.objects.new(name, data)
+        self.scene.collection.objects.link(thing)
+        return thing
+
+    def _add_teapot(self) -> tuple[Any, list[Any]]:
+        shape = teapot()
+        mesh = self.bpy.data.meshes.new("teapot")
+        mesh.from_pydata(shape.vertices.tolist(), [], shape.faces)
+        mesh.shade_smooth()
+        thing = self._add("teapot", mesh)
+        thing.scale = (scene.TEAPOT_SCALE,) * 3
+        return thing, self._rubber(mesh)
+
+    def _add_ground(self) -> list[Any]:
+        half = _GROUND_HALF
+        corners = [(-half, -half, 0), (half, -half, 0), (half, half, 0), (-half, half, 0)]
+        mesh = self.bpy.data.meshes.new("ground")
+        mesh.from_pydata(corners, [], [(0, 1, 2, 3)])
+        self._add("ground", mesh).location = (0, 0, scene.GROUND_HEIGHT)
+        return self._rubber(mesh)
+
+    def _rubber(self, mesh: Any) -> list[Any]:
+        """Give a mesh its own rubber; returns the inputs that take the colour."""
+        material = self.bpy.data.materials.new(mesh.name)
+        material.use_nodes = True
+        mesh.materials.append(material)
+        nodes, link = material.node_tree.nodes, material.node_tree.links.new
+        nodes.clear()
+        diffuse = nodes.new("ShaderNodeBsdfDiffuse")
+        diffuse.inputs["Roughness"].default_value = 0
+        sheen = nodes.new("ShaderNodeBsdfSheen")
+        sheen.distribution = "ASHIKHMIN"
+        sheen.inputs["Roughness"].default_value = 0.6
+        glossy = nodes.new("ShaderNodeBsdfGlossy")
+        glossy.distribution = "BECKMANN"
+        glossy.inputs["Roughness"].default_value = 0.35**0.5
+        glossy.inputs["Color"].default_value = (0.8, 0.8, 0.8, 1)
+        shader = diffuse
+        for ior, coat in ((1.4, sheen), (1.2, glossy)):
+            fresnel, mix = nodes.new("ShaderNodeFresnel"), nodes.new("ShaderNodeMixShader")
+            fresnel.inputs["IOR"].default_value = ior
+            link(fresnel.outputs[0], mix.inputs[0])
+            link(shader.outputs[0], mix.inputs[1])
+            link(coat.outputs[0], mix.inputs[2])
+            shader = mix
+        link(shader.outputs[0], nodes.new("ShaderNodeOutputMaterial").inputs["Surface"])
+        return [diffuse.inputs["Color"], sheen.inputs["Color"]]
+
+    def _add_lights(self) -> Any:
+        """Add sun and key, which shine straight down, and return the spotlight."""
+        new = self.bpy.data.lights.new
+        sun, key, spotlight = new("sun", "SUN"), new("key", "AREA"), new("spotlight", "SPOT")
+        sun.energy, sun.angle = 0.5, 0.199337
+        key.energy, key.shape, key.size = 39.2699, "SQUARE", 1.0
+        spotlight.energy, spotlight.shadow_soft_size = 3000, 0.5
+        spotlight.spot_size, spotlight.spot_blend = radians(35), 0.1
+        self._add("sun", sun)
+        self._add("key", key).location = scene.KEY_PLACE
+        return self._add("spotlight", spotlight)
+
+    def _add_camera(self) -> None:
+        camera = self.bpy.data.cameras.new("camera")
+        camera.lens, camera.sensor_width = 35, 50
+        camera.clip_start, camera.clip_end = 0.1, 100
+        self.scene.camera = self._add("camera", camera)
+        self._point(self.scene.camera, scene.CAMERA_PLACE, (0, 0, 0), up=(0, 0, 1))
+
+    def _point(self, thing: Any, place: Vector, target: Vector, up: Vector) -> None:
+        matrix = np.eye(4)
+        matrix[:3, :3] = scene.look_at(place, target, up)
+        matrix[:3, 3] = place
+        thing.matrix_basis = matrix.T.tolist()  # Blender lists columns
+
+    def _set_engine(self, quality: Quality, threads: int) -> None:
+        self.scene.render.engine = "CYCLES"
+        self.scene.render.use_persistent_data = True  # keep what does not change
+        self.scene.render.threads_mode = "FIXED" if threads else "AUTO"
+        self.scene.render.threads = threads or 1
+        cycles = self.scene.cycles
+        cycles.samples = quality.samples
+        cycles.seed = 0  # the same noise in every image: a row's pixels depend on the row alone
+        cycles.use_adaptive_sampling = False
+        cycles.use_light_tree = quality.light_tree
+        cycles.max_bounces = 0
+        cycles.transparent_max_bounces = 8
+        cycles.blur_glossy = 2.0
+        cycles.pixel_filter_type, cycles.filter_width = "BLACKMAN_HARRIS", 1.5
+        cycles.use_denoising = True
+        cycles.denoiser = "OPENIMAGEDENOISE"
+        cycles.denoising_input_passes = "RGB_ALBEDO_NORMAL"
+        cycles.denoising_prefilter = quality.prefilter
+        cycles.denoising_quality = quality.denoiser
+
+    def _set_device(self, gpu: Gpu | None) -> None:
+        self.scene.cycles.device = "GPU" if gpu else "CPU"
+        self.scene.cycles.denoising_use_gpu = gpu is not None
+        if gpu:
+            preferences = self.bpy.context.preferences.addons["cycles"].preferences
+            preferences.compute_device_type = gpu.kind
+            for device in preferences.get_devices_for_type(gpu.kind):
+                device.use = device.id == gpu.identity
+
+    def _set_output(self, resolution: int) -> None:
+        """Have Blender save what it would save as PNG, with no time spent on compression."""
+        render = self.scene.render
+        render.resolution_x = render.resolution_y = resolution
+        render.resolution_percentage = 100
+        render.dither_intensity = 0  # as released; dithering also doubles a compressed image
+        render.image_settings.file_format = "TARGA_RAW"
+        render.image_settings.color_mode = "RGB"
+        render.use_file_extension = False
+        render.filepath = f"/dev/fd/{self._file.fileno()}"
+        self.scene.view_settings.view_transform = "Standard"
+        self.scene.view_settings.look = "None"
+        self.scene.view_settings.exposure, self.scene.view_settings.gamma = 0, 1

@@ -1,0 +1,95 @@
+"""The 3DIdent scene in numbers: what stands still, and what a row of latents sets.
+
+Nothing here knows Blender; `blender.py` puts these numbers into it.
+"""
+
+import colorsys
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ident3d.errors import choose
+from ident3d.factors import FACTORS, to_scene
+
+Vector = tuple[float, float, float]
+
+TEAPOT_SCALE = 1.5
+TEAPOT_SIZE = 4.442117  # the scaled teapot's largest dimension
+
+CAMERA_PLACE = (8.0, 0.0, 8.0)  # looks at the origin
+GROUND_HEIGHT = -TEAPOT_SIZE
+KEY_PLACE = (0.0, 0.0, 7.0)  # shines straight down, as the sun does
+SPOTLIGHT_RADIUS = 4.0
+SPOTLIGHT_HEIGHT = 6.0 + TEAPOT_SIZE
+
+OBJECT_SATURATION = 1.0
+SPOTLIGHT_SATURATION = 0.8
+GROUND_SATURATION = 0.6
+
+
+@dataclass(frozen=True)
+class SceneState:
+    """Everything that differs from one image to the next. Colours are linear RGB."""
+
+    teapot_place: Vector
+    teapot_turn: Vector  # Euler angles, order XYZ
+    spotlight_place: Vector  # it always points at the teapot's place
+    teapot_color: Vector
+    spotlight_color: Vector
+    ground_color: Vector
+
+
+def scene_state(latents: np.ndarray, hue: str = "injective") -> SceneState:
+    """Compute the scene of one row of unit latents, shape (10,)."""
+    color = choose(HUES, hue, "hue")
+    values = to_scene(np.asarray(latents, dtype=np.float64)[None])[0].tolist()
+    named = dict(zip((factor.name for factor in FACTORS), values, strict=True))
+    angle = named["spotlight_angle"]
+    return SceneState(
+        teapot_place=(named["x"], named["y"], named["z"] + TEAPOT_SIZE / 2),
+        teapot_turn=(named["alpha"], named["beta"], named["gamma"]),
+        spotlight_place=(
+            SPOTLIGHT_RADIUS * math.sin(angle),
+            SPOTLIGHT_RADIUS * math.cos(angle),
+            SPOTLIGHT_HEIGHT,
+        ),
+        teapot_color=color(named["object_hue"], OBJECT_SATURATION),
+        spotlight_color=color(named["spotlight_hue"], SPOTLIGHT_SATURATION),
+        ground_color=color(named["background_hue"], GROUND_SATURATION),
+    )
+
+
+def injective_color(angle: float, saturation: float) -> Vector:
+    """Turn an angle on the colour circle into RGB: continuous, and no two angles alike."""
+    return colorsys.hsv_to_rgb(angle / (2 * math.pi) % 1.0, saturation, 1.0)
+
+
+def published_color(angle: float, saturation: float) -> Vector:
+    """Turn an angle into the RGB of the released generator, defect included.
+
+    It hands negative hues to `colorsys`, which truncates towards zero where the formula needs
+    the floor. What comes out lies outside [0, 1]; Blender takes the negative parts for zero.
+    """
+    return tuple(
+        max(part, 0.0) for part in colorsys.hsv_to_rgb(angle / (2 * math.pi), saturation, 1.0)
+    )
+
+
+HUES: dict[str, Callable[[float, float], Vector]] = {
+    "injective": injective_color,
+    "published": published_color,
+}
+
+
+def look_at(place: Vector, target: Vector, up: Vector) -> np.ndarray:
+    """Build the rotation, shape (3, 3), that points -z from `place` to `target` and y towards up.
+
+    Columns are the axes of the camera or light in the world.
+    """
+    backward = np.subtract(place, target)
+    backward = backward / np.linalg.norm(backward)
+    right = np.cross(up, backward)
+    right = right / np.linalg.norm(right)
+    return np.stack([right, np.cross(backward, right), backward], axis=1)
