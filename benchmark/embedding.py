@@ -1,0 +1,134 @@
+"""Running an encoder, ours or anybody's, over the images of a data set.
+
+An encoder is a `torch.nn.Module` on float images (n, 3, H, W) in [0, 1], or any callable on uint8
+images (n, H, W, 3) as numpy; both return (n, k).
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ident3d.errors import DataError
+from ident3d.progress import progress
+
+from .plugins import load_object
+
+BATCH = 512  # images per call; also what batch-norm sees in the paper's protocol
+
+
+def to_float(images: np.ndarray, device: str | torch.device = "cpu") -> torch.Tensor:
+    """Turn uint8 images (n, H, W, 3) into float ones (n, 3, H, W) in [0, 1] on the device."""
+    # The strides stay those of (n, H, W, 3): torch's channels-last, the faster layout to convolve.
+    return torch.as_tensor(images).to(device).permute(0, 3, 1, 2).float().div_(255)
+
+
+def embed(
+    encoder: Callable[[Any], Any],
+    images: Any,
+    *,
+    train_mode: bool = False,
+    batch: int = BATCH,
+    label: str = "embed",
+) -> np.ndarray:
+    """Return the embeddings of all images as float32 (n, k).
+
+    `train_mode` leaves batch-norm in training mode, as the paper's code did; its running
+    statistics are put back afterwards. The last rows join the batch before, so none is tiny.
+    """
+    parts = []
+    with progress(len(images), label) as bar, _Frozen(encoder, train_mode) as run:
+        for rows in _batches(len(images), batch):
+            found = np.asarray(run(images[rows]), np.float32)
+            if found.ndim != 2 or len(found) != rows.stop - rows.start:
+                raise ValueError(
+                    f"`encoder` must turn {rows.stop - rows.start} images into as many rows "
+                    f"(n, k), got shape {found.shape}."
+                )
+            parts.append(found)
+            bar.update(len(found))
+    return np.concatenate(parts)
+
+
+class _Frozen:
+    """Puts a module into the mode wanted, without gradients, and back into its old state."""
+
+    def __init__(self, encoder: Callable[[Any], Any], train_mode: bool) -> None:
+        self.encoder, self.train_mode = encoder, train_mode
+
+    def __enter__(self) -> Callable[[np.ndarray], Any]:
+        if not isinstance(self.encoder, torch.nn.Module):
+            return lambda images: _plain(self.encoder(images))
+        self.was_training = self.encoder.training
+        self.buffers = {k: b.clone() for k, b in self.encoder.named_buffers()}
+        self.encoder.train(self.train_mode)
+        device = next(iter(self.encoder.parameters()), torch.empty(0)).device
+        return lambda images: self._module(images, device)
+
+    @torch.no_grad()
+    def _module(self, images: np.ndarray, device: torch.device) -> np.ndarray:
+        return _plain(self.encoder(to_float(images, device)))
+
+    def __exit__(self, *_: object) -> None:
+        if isinstance(self.encoder, torch.nn.Module):
+            self.encoder.train(self.was_training)
+            with torch.no_grad():
+                for name, buffer in self.encoder.named_buffers():
+                    buffer.copy_(self.buffers[name])
+
+
+def load_encoder(spec: str, weights: Path | None = None) -> Callable[[Any], Any]:
+    """Find the encoder that `module:name` means, and load its weights.
+
+    A function or class that needs no argument makes the encoder; anything else that can be
+    called is the encoder. Weights (safetensors) go into a `torch.nn.Module`.
+    """
+    found = load_object(spec, "encoder")
+    if not callable(found):
+        raise ValueError(f"`encoder` must be callable, but {spec} is a {type(found).__name__}.")
+    encoder = found() if _makes_one(found) else found
+    if not callable(encoder):
+        raise ValueError(f"`encoder` {spec} returned a {type(encoder).__name__}, no encoder.")
+    if weights is not None:
+        load_weights(encoder, weights)
+    return encoder
+
+
+def load_weights(encoder: Any, path: Path) -> None:
+    """Fill a module from a safetensors file (never a pickle: those run code)."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not isinstance(encoder, torch.nn.Module):
+        raise ValueError("`weights` need an encoder that is a torch.nn.Module.")
+    try:
+        encoder.load_state_dict(load_file(path))
+    except SafetensorError as error:
+        raise DataError(f"{path} is no safetensors file ({error}).") from None
+    except RuntimeError as error:  # names or shapes differ; torch lists them on many lines
+        detail = " ".join(str(error).split())[:200]
+        raise DataError(f"{path} does not fit the encoder: {detail}") from None
+
+
+def _makes_one(found: Callable) -> bool:
+    if isinstance(found, torch.nn.Module):
+        return False
+    try:
+        parameters = inspect.signature(found).parameters.values()
+    except ValueError:  # some built-in callables do not tell
+        return False
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return all(p.default is not p.empty or p.kind in variadic for p in parameters)
+
+
+def _plain(found: Any) -> Any:
+    return found.detach().cpu().float().numpy() if isinstance(found, torch.Tensor) else found
+
+
+def _batches(rows: int, batch: int) -> Iterable[slice]:
+    """Cover all rows; a rest smaller than a batch is added to the batch before it."""
+    starts = range(0, max(rows - batch, 0) + 1, batch)
+    return [slice(s, rows if s == starts[-1] else s + batch) for s in starts]

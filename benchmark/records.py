@@ -1,0 +1,51 @@
+"""From the embeddings of a split to the record of a run: the same for every way to get them."""
+
+from typing import Any
+
+import numpy as np
+
+from ident3d.dataset import Dataset
+from ident3d.errors import DataError
+
+from .probes import probe_scores
+from .results import Result, commit, environment, scored_rows
+from .schema import MAX_DIM
+from .scoring import correlation, points, score
+
+
+def scored_latents(data: Dataset, protocol: str) -> tuple[np.ndarray, list[str]]:
+    """Return the latents that a protocol scores, and their names: factors held fixed are left out.
+
+    A fixed factor has no variance to explain: R2 and MCC do not exist for it.
+    """
+    latents = data.latents[: scored_rows(protocol, len(data))]
+    varies = np.ptp(latents, axis=0) > 0
+    if not varies.any():
+        raise DataError(f"{data.path} varies no factor, so there is nothing to score.")
+    return latents[:, varies], [
+        f.name for f, moves in zip(data.factors, varies, strict=True) if moves
+    ]
+
+
+def image_record(data: Dataset, embeddings: np.ndarray, *, protocol: str, **fields: Any) -> Result:
+    """Score the embeddings of a split's first rows and return the record of the run."""
+    latents, factors = scored_latents(data, protocol)
+    scores = score(latents, embeddings, protocol, factors)
+    scores |= probe_scores(latents, embeddings, factors)
+    return Result(
+        protocol=protocol,
+        scores=scores,
+        data={
+            "name": data.path.parent.name,
+            "split": data.split,
+            "rows": len(data),
+            "fingerprint": data.fingerprint,
+        },
+        # Wider ones, such as a backbone's features, are scored but not drawn.
+        correlation=correlation(latents, embeddings) if embeddings.shape[1] <= MAX_DIM else None,
+        factors=factors,
+        points=points(latents, embeddings, protocol),
+        environment=environment(),
+        commit=commit(),
+        **fields,
+    )

@@ -1,0 +1,151 @@
+"""`ident3d benchmark score`: scores of representations made anywhere."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ident3d.commands.options import echo_json, json_option, table
+from ident3d.dataset import Dataset, load
+from ident3d.errors import DataError
+
+from .checks import read_json
+from .records import image_record, scored_latents
+from .results import PROTOCOLS, scored_rows
+
+_path = click.Path(path_type=Path)
+_file = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command()
+@click.option("--data", type=_path, required=True, help="The split that was embedded.")
+@click.option("--embeddings", type=_file, help="A .npy file (n, k), rows in the order of the data.")
+@click.option("--encoder", help="module:name of an encoder, or of a function that makes one.")
+@click.option("--weights", type=_file, help="The encoder's weights, safetensors.")
+@click.option("--protocol", type=click.Choice(list(PROTOCOLS)), default="clean", show_default=True)
+@click.option("--fingerprint", help="Of the data that was embedded; refused if it is another.")
+@click.option("--method", help="Name on the leaderboard [default: the file or the encoder].")
+@click.option("--experiment", default="table4/other", show_default=True)
+@click.option("--tier", default="open", show_default=True, help="Size of the run, for the table.")
+@click.option("--seed", default=0, show_default=True, help="Tells runs of one method apart.")
+@click.option("--out", type=_path, help="Also write a result record and the embeddings here.")
+@json_option
+def score(
+    data: Path,
+    embeddings: Path | None,
+    encoder: str | None,
+    weights: Path | None,
+    protocol: str,
+    fingerprint: str | None,
+    method: str | None,
+    experiment: str,
+    tier: str,
+    seed: int,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Score embeddings of a data set, or an encoder that is run over it first.
+
+    Linear R2, MCC, kernel-ridge R2 and DCI against the factors that vary in the data.
+    """
+    if (embeddings is None) == (encoder is None):
+        raise ValueError("Give one of `--embeddings` and `--encoder`.")
+    if weights is not None and encoder is None:
+        raise ValueError("`--weights` belong to an `--encoder`.")
+    split = load(data)
+    if embeddings is not None:
+        z_hat = read_embeddings(embeddings)
+        fingerprint = fingerprint or _recorded_fingerprint(embeddings)
+    if fingerprint and fingerprint != split.fingerprint:
+        raise DataError(
+            f"The embeddings are of data {fingerprint[:16]}, but {data} is "
+            f"{split.fingerprint[:16]}; embed this data, or name the one that was embedded."
+        )
+    if encoder is not None:
+        z_hat = _run(encoder, weights, split, protocol)
+    z_hat = check_embeddings(z_hat, split, protocol)
+    result = image_record(
+        split,
+        z_hat,
+        protocol=protocol,
+        method=method or (embeddings.stem if embeddings else str(encoder)),
+        experiment=experiment,
+        tier=tier,
+        seed=seed,
+        settings={"encoder": encoder, "weights": weights.name if weights else None},
+        command=" ".join(["ident3d", *sys.argv[1:]]),
+    )
+    if out is not None:
+        path = result.save(out, z_hat)
+        click.echo(f"Wrote {path}.", err=as_json)
+    if as_json:
+        echo_json(result.scores)
+    else:
+        click.echo(score_table(result.scores))
+
+
+def read_embeddings(path: Path) -> np.ndarray:
+    """Read a .npy file; arrays of Python objects would run code and are refused."""
+    try:
+        with open(path, "rb") as stream:
+            return np.lib.format.read_array(stream, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise DataError(f"{path} is no .npy file of plain numbers ({error}).") from None
+
+
+def check_embeddings(z_hat: np.ndarray, data: Dataset, protocol: str = "clean") -> np.ndarray:
+    """Return the embeddings of the rows that the protocol scores, or say what does not fit."""
+    latents, _ = scored_latents(data, protocol)
+    if z_hat.ndim != 2 or z_hat.dtype.kind not in "fiu":
+        raise ValueError(
+            f"`embeddings` must be numbers of shape (n, k), got {z_hat.dtype} {z_hat.shape}."
+        )
+    if len(z_hat) == len(data):
+        z_hat = z_hat[: scored_rows(protocol, len(data))]
+    if len(z_hat) != len(latents):
+        raise ValueError(
+            f"`embeddings` must have a row for each of the {len(data):,} images, "
+            f"got {len(z_hat):,}."
+        )
+    if not np.isfinite(z_hat).all():
+        row = int(np.argmin(np.isfinite(z_hat).all(1)))
+        raise ValueError(f"`embeddings` must be finite; row {row} holds NaN or infinity.")
+    return z_hat
+
+
+def score_table(scores: dict[str, Any]) -> str:
+    """Lay out the scores: first the plain ones, then those of every factor."""
+    plain = [[k, "-" if v is None else f"{v:.3f}"] for k, v in scores.items() if not _nested(v)]
+    linear, kernel = scores["r2_per_factor"], scores.get("kernel_r2_per_factor", {})
+    rows = [
+        [name, f"{r2:.3f}", f"{kernel[name]:.3f}" if name in kernel else "-"]
+        for name, r2 in linear.items()
+    ]
+    return "\n\n".join(
+        [table(plain, ["score", "value"]), table(rows, ["factor", "r2", "kernel_r2"])]
+    )
+
+
+def _run(spec: str, weights: Path | None, data: Dataset, protocol: str) -> np.ndarray:
+    from .embedding import embed, load_encoder
+
+    encoder = load_encoder(spec, weights)
+    images = data.images[: scored_rows(protocol, len(data))] if protocol == "paper" else data.images
+    return embed(encoder, images, train_mode=protocol == "paper")
+
+
+def _recorded_fingerprint(embeddings: Path) -> str | None:
+    """Read the data's fingerprint from a result record beside the embeddings, if there is one."""
+    record = embeddings.with_suffix(".json")
+    if not record.is_file():
+        return None
+    found = read_json(record)
+    data = found.get("data") if isinstance(found, dict) else None
+    fingerprint = data.get("fingerprint") if isinstance(data, dict) else None
+    return fingerprint if isinstance(fingerprint, str) else None
+
+
+def _nested(value: Any) -> bool:
+    return isinstance(value, dict)
