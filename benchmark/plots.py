@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 
 from .results import Result
 from .svg import Panel, bounds, short, ticks
-from .tables import Row, is_percent, label, show_pair, show_time
+from .tables import Row, is_percent, label, mean_std, show_pair, show_time
 
 MAX_LINE = 300  # points of a drawn curve
 MAX_CELLS = 40  # rows and columns of a drawn matrix
@@ -65,32 +65,32 @@ def correlation(result: Result) -> Markup | None:
 
 
 def metric(results: Sequence[Result]) -> Markup | None:
-    """Draw the learned diagonal metric of each seed as dots, the true one as bars behind."""
-    known = [r for r in results if r.metric]
-    if not known:
+    """Draw the learned diagonal metric of each seed as dots, the true one as bars behind.
+
+    Both are sorted: a metric is learned up to the order of its dimensions.
+    """
+    learned = [sorted(v for v in r.metric or [] if v is not None) for r in results]
+    learned = [line for line in learned if line]
+    if not learned:
         return None
-    truth = next((r.metric_true for r in known if r.metric_true), None) or []
-    values = [v for r in known for v in r.metric if v is not None] + [
-        v for v in truth if v is not None
-    ]
-    count = max(len(truth), *(len(r.metric) for r in known))
+    truth = sorted(
+        v for v in next((r.metric_true for r in results if r.metric_true), []) if v is not None
+    )
+    count = max(len(truth), *(len(line) for line in learned))
+    values = [v for line in (*learned, truth) for v in line]
     panel = Panel((0.4, count + 0.6), (min(0, *values, 0), bounds(values)[1]), (480, 200))
-    panel.axes(range(1, count + 1, max(1, count // 12)), ticks(*panel.ylim), "dimension")
+    panel.axes(range(1, count + 1, max(1, count // 12)), ticks(*panel.ylim), "dimension, sorted")
     for place, value in enumerate(truth, start=1):
-        if value is not None:
-            y = panel.y(value)
-            panel.rule(panel.x(place - 0.38), y, panel.x(place + 0.38), y, "truth")
-    for number, result in enumerate(known):
-        dots = list(enumerate(result.metric, start=1))
-        panel.dots(dots, f"dots big series-{number % SERIES}")
-    listed = ", ".join(short(v) for v in known[0].metric[:20] if v is not None)
-    return panel.render(f"Learned metric of each dimension, first seed: {listed}.", "plot wide")
+        y = panel.y(value)
+        panel.rule(panel.x(place - 0.38), y, panel.x(place + 0.38), y, "truth")
+    for number, line in enumerate(learned):
+        panel.dots(list(enumerate(line, start=1)), f"dots big series-{number % SERIES}")
+    listed = ", ".join(short(v) for v in learned[0][:20])
+    return panel.render(f"Learned metric, sorted, first seed: {listed}.", "plot wide")
 
 
 def per_factor(row: Row) -> list[tuple[str, float | None, float | None, Markup]]:
     """R2 of each factor: name, mean, std and a bar."""
-    from .tables import mean_std
-
     tables = [r.scores.get("r2_per_factor") or {} for r in row.results]
     names = list(dict.fromkeys(name for table in tables for name in table))
     found = [(name, *mean_std([table.get(name) for table in tables])) for name in names]
@@ -197,7 +197,7 @@ def _heatmap(values: np.ndarray, names: Sequence[str], order: Sequence[int]) -> 
                 x=left + c * cell, y=top + r * cell, s=cell - 2, o=round(value, 2),
             )  # fmt: skip
             if cell == 30:
-                css = "value strong" if value > 0.55 else "value"
+                css = "value" if value < 0.55 else "value mid" if value < 0.78 else "value strong"
                 place = (left + c * cell + cell / 2 - 1, top + r * cell + cell / 2 + 3)
                 panel.text(*place, f"{value * 100:.0f}", css)
     for c in range(columns):

@@ -1,5 +1,6 @@
 """From records to the rows of a leaderboard: seeds averaged, published numbers beside ours."""
 
+import hashlib
 import re
 import statistics
 from collections import defaultdict
@@ -27,6 +28,11 @@ class Row:
     def first(self) -> Result:
         """The run with the lowest seed: speaks for what all seeds share."""
         return self.results[0]
+
+    @property
+    def number(self) -> str:
+        """The experiment's name within its family."""
+        return self.first.experiment.partition("/")[2] or self.first.experiment
 
     @property
     def anchor(self) -> str:
@@ -63,6 +69,11 @@ class Table:
     title: str
     scores: tuple[str, ...]
     rows: tuple[Row, ...]
+
+    @property
+    def long_ids(self) -> bool:
+        """Whether experiments have names, not numbers."""
+        return any(len(row.number) > 4 for row in self.rows)
 
 
 def build(
@@ -107,8 +118,6 @@ def natural(text: str) -> list[tuple[int, int | str]]:
 
 def method_page(method: str) -> str:
     """Name the file of a method's page: ours, whatever the method is called."""
-    import hashlib
-
     readable = re.sub(r"[^a-z0-9]+", "-", method.lower()).strip("-")[:40] or "method"
     return f"{readable}-{hashlib.sha256(method.encode()).hexdigest()[:6]}.html"
 
@@ -143,8 +152,8 @@ def show_time(seconds: float | None) -> str:
         return "—"
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.2f} s"
+            return f"{seconds / size:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{seconds:.2g} s"
 
 
 def _order(row: Row, scores: Sequence[str]) -> tuple:

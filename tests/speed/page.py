@@ -1,0 +1,43 @@
+"""How long a page of 500 records takes to write and to open, beside one of 10 records."""
+
+import tempfile
+import time
+from pathlib import Path
+
+from ident3d.benchmark.report import write
+
+from tests.benchmark.browser import Browser
+from tests.benchmark.samples import record
+
+
+def main() -> None:
+    """Print milliseconds until the browser has loaded the page: the best of five."""
+    print("| records | index KB | write s | index opens ms | a method's page opens ms |")
+    print("|---|---|---|---|---|")
+    with Browser() as browser:
+        for count in (10, 500):
+            results = [
+                record(f"Method {number % 25}", f"table{1 + number % 4}/{number}")
+                for number in range(count)
+            ]
+            with tempfile.TemporaryDirectory() as folder:
+                start = time.perf_counter()
+                index = write(results, folder)
+                written = time.perf_counter() - start
+                method = sorted((Path(folder) / "methods").iterdir())[0]
+                opened = [f"{_opening(browser, path):.0f}" for path in (index, method)]
+                size = index.stat().st_size / 1000
+            print(f"| {count} | {size:.0f} | {written:.1f} | {opened[0]} | {opened[1]} |")
+
+
+def _opening(browser: Browser, path: Path) -> float:
+    times = []
+    for _ in range(5):
+        browser.open(path)
+        browser.wait("performance.getEntriesByType('navigation')[0].loadEventEnd > 0")
+        times.append(browser.run("performance.getEntriesByType('navigation')[0].loadEventEnd"))
+    return min(times)
+
+
+if __name__ == "__main__":
+    main()
