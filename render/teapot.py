@@ -1,4 +1,4 @@
-"""Newell's teapot as a mesh: Bezier patches evaluated, welded, and placed as the data set has it."""
+"""Newell's teapot as a mesh: Bezier patches evaluated, welded, and placed for the scene."""
 
 import json
 from dataclasses import dataclass
@@ -35,26 +35,6 @@ def teapot(segments: int = SEGMENTS) -> Mesh:
     return Mesh(_place(vertices), _faces(grid))
 
 
-def vertex_normals(mesh: Mesh) -> np.ndarray:
-    """Outward unit normals, shape (n, 3): face normals weighted by the angle at the vertex.
-
-    Smooth shading in Blender weights in this way too.
-    """
-    normals = np.zeros_like(mesh.vertices)
-    for size in (3, 4):
-        faces = np.array([face for face in mesh.faces if len(face) == size], dtype=int)
-        if len(faces) == 0:
-            continue
-        corners = mesh.vertices[faces]  # (face, corner, xyz)
-        ahead = _unit(np.roll(corners, -1, axis=1) - corners)
-        behind = _unit(np.roll(corners, 1, axis=1) - corners)
-        angles = np.arccos(np.clip((ahead * behind).sum(-1), -1, 1))
-        # The cross product of a quad's diagonals is twice its vector area, flat or not.
-        area = np.cross(corners[:, 2] - corners[:, 0], corners[:, -1] - corners[:, 1])
-        np.add.at(normals, faces, angles[..., None] * _unit(area)[:, None])
-    return _unit(normals)
-
-
 def _control_points() -> np.ndarray:
     """Read the patches, shape (32, 4, 4, 3)."""
     stored = json.loads(files("ident3d.assets").joinpath("teapot.json").read_text())
@@ -86,8 +66,5 @@ def _place(vertices: np.ndarray) -> np.ndarray:
     sine, cosine = np.sin(TURN), np.cos(TURN)
     rotation = np.array([[cosine, -sine, 0], [sine, cosine, 0], [0, 0, 1]])
     placed = SCALE * vertices @ rotation.T
-    return placed + [0, 0, FLOOR - placed[:, 2].min()]
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    placed[:, 2] += FLOOR - placed[:, 2].min()
+    return placed
