@@ -36,6 +36,20 @@ def curve(results: Sequence[Result], name: str) -> Markup | None:
     return panel.render(f"{label(name)} over training steps; it ends at {ends}.")
 
 
+def curve_family(result: Result, names: Sequence[str], what: str) -> Markup | None:
+    """Draw several quantities of one run together, such as all entries of a learned metric."""
+    lines = [thin(list(zip(*_curve(result, name), strict=True))) for name in names]
+    lines = [line for line in lines if any(y is not None for _, y in line)]
+    if not lines:
+        return None
+    xs, ys = ([point[axis] for line in lines for point in line] for axis in (0, 1))
+    panel = Panel((0, bounds(xs, 0)[1]), bounds(ys))
+    panel.axes(ticks(*panel.xlim, 3), ticks(*panel.ylim, 5), "step")
+    for number, line in enumerate(lines):
+        panel.line(line, f"line series-{number % SERIES}")
+    return panel.render(f"{what} over training steps, {len(lines)} lines.")
+
+
 def predicted(row: Row) -> list[tuple[str, Markup]]:
     """Draw predicted against true, a panel per factor, from the first seed that kept points."""
     kept = next((r for r in row.results if r.points and r.points["true"]), None)
@@ -136,7 +150,6 @@ def time_chart(rows: Sequence[Row], score: str, colours: dict[str, int]) -> Mark
     )
     for row, x, y in dots:
         first = row.first
-        family = first.experiment.split("/")[0]
         told = show_pair(score, *row.score(score))
         panel.add(
             '<a href="methods/{page}#{anchor}" tabindex="-1"><circle cx="{x}" cy="{y}" r="5"'
@@ -145,7 +158,7 @@ def time_chart(rows: Sequence[Row], score: str, colours: dict[str, int]) -> Mark
             anchor=row.anchor,
             x=panel.x(x),
             y=panel.y(y),
-            colour=colours[family] % SERIES,
+            colour=colours[row.family] % SERIES,
             title=f"{first.method}, {first.experiment}: {label(score)} {told}, {show_time(x)}",
         )
     return panel.render(

@@ -8,8 +8,9 @@ import base64
 import hashlib
 import importlib.metadata
 import os
+import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from .results import PROTOCOLS, Result
 from .tables import Published, Row, Table
 
 CURVES = ("loss", "r2", "mcc")  # drawn first, in this order; others follow
+MAX_PANELS = 12
 
 
 def write(
@@ -53,10 +55,8 @@ def write(
     if picture:
         _write(out / picture.name, picture.content)
     pages = _environment()
-    for method, rows in _by_method(built).items():
-        sections = [_section(row) for row in rows]
-        page = pages.get_template("method.html").render(method=method, sections=sections)
-        _write(out / "methods" / tables.method_page(method), page.encode())
+    for name, page in _method_pages(built, pages):
+        _write(out / "methods" / name, page.encode())
     audits = audit_tables(Path(audit)) if audit else []
     index = pages.get_template("index.html").render(_index(built, results, picture, audits))
     _write(out / "leaderboard.md", markdown(built).encode())
@@ -92,9 +92,6 @@ def _index(
 
 def _section(row: Row) -> dict[str, Any]:
     """Everything the method's page shows of one row."""
-    names = {name for r in row.results for name in (r.curves or {})} - {"step"}
-    ordered = [n for n in CURVES if n in names] + sorted(names - set(CURVES))
-    curves = [(name, plots.curve(row.results, name)) for name in ordered[:12]]
     matched = next((r for r in row.results if r.correlation), None)
     first = row.first
     facts = [
@@ -104,7 +101,7 @@ def _section(row: Row) -> dict[str, Any]:
     ]
     return {
         "row": row,
-        "curves": [(name, plot) for name, plot in curves if plot],
+        "curves": _curves(row),
         "predicted": plots.predicted(row),
         "factors": plots.per_factor(row),
         "correlation": plots.correlation(matched) if matched else None,
@@ -113,6 +110,24 @@ def _section(row: Row) -> dict[str, Any]:
         "commands": list(dict.fromkeys(r.command for r in row.results if r.command)),
         "tables": [(caption, items) for caption, items in facts if items],
     }
+
+
+def _curves(row: Row) -> list[tuple[str, Markup]]:
+    """Draw a panel per quantity; numbered ones, such as `metric_0`, `metric_1`, share a panel."""
+    names = {name for r in row.results for name in (r.curves or {})} - {"step"}
+    families = defaultdict(list)
+    for name in sorted(names, key=tables.natural):
+        if found := re.fullmatch(r"(.*)_\d+", name):
+            families[found[1]].append(name)
+    single = names - {name for family in families.values() for name in family}
+    ordered = [n for n in CURVES if n in single] + sorted(single - set(CURVES))
+    drawn = [(tables.label(name), plots.curve(row.results, name)) for name in ordered[:MAX_PANELS]]
+    for family, members in sorted(families.items())[:MAX_PANELS]:
+        run = next(r for r in row.results if members[0] in (r.curves or {}))
+        known = [name for name in members if name in run.curves]
+        caption = f"{tables.label(family)}, seed {run.seed}"
+        drawn.append((caption, plots.curve_family(run, known, family)))
+    return [(caption, plot) for caption, plot in drawn if plot]
 
 
 def _flat(table: dict[str, Any] | None, prefix: str = "") -> list[tuple[str, str]]:
@@ -128,12 +143,25 @@ def _flat(table: dict[str, Any] | None, prefix: str = "") -> list[tuple[str, str
     return lines
 
 
-def _by_method(built: Sequence[Table]) -> dict[str, list[Row]]:
-    methods: dict[str, list[Row]] = defaultdict(list)
+def _method_pages(built: Sequence[Table], pages: Environment) -> Iterator[tuple[str, str]]:
+    """Render a page for each method of each table, with links to its pages for other tables."""
+    groups: dict[str, dict[str, list[Row]]] = defaultdict(dict)  # method -> family -> rows
     for table in built:
         for row in table.rows:
-            methods[row.first.method].append(row)
-    return methods
+            groups[row.first.method].setdefault(table.family, []).append(row)
+    titles = {table.family: table.title or table.family for table in built}
+    template = pages.get_template("method.html")
+    for method, families in groups.items():
+        links = [(titles[family], rows[0].page) for family, rows in families.items()]
+        for family, rows in families.items():
+            others = [link for link in links if link[1] != rows[0].page]
+            sections = [_section(row) for row in rows]
+            yield (
+                rows[0].page,
+                template.render(
+                    method=method, family=titles[family], others=others, sections=sections
+                ),
+            )
 
 
 def _environment() -> Environment:

@@ -163,6 +163,8 @@ def load_all(folder: str | Path, refused: list[str] | None = None) -> list[Resul
     found: dict[str, tuple[Path, Result]] = {}
     # rglob does not walk into linked folders; read_json refuses linked files.
     for path in sorted(folder.rglob("*.json")):
+        if any(part.startswith(".") for part in path.relative_to(folder).parts):
+            continue  # unfinished runs keep their state in a hidden folder
         try:
             for result in _records(path):
                 if result.id in found:

@@ -11,8 +11,8 @@ from .results import Result
 
 Numbers = Mapping[str, tuple[float, float | None]]  # score -> mean, std
 Published = Callable[[str], Numbers]  # of an experiment's id, as fractions of 1
-PERCENT = ("r2", "mcc", "accuracy", "knn")  # scores whose names begin so are shown in percent
-LABELS = {"r2": "R²", "mcc": "MCC", "mcc_spearman": "MCC (Spearman)"}
+PERCENT = {"r2", "mcc", "dci", "accuracy", "knn"}  # a score with such a word is shown in percent
+WORDS = {"r2": "R²", "mcc": "MCC", "dci": "DCI", "knn": "kNN", "spearman": "(Spearman)"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,12 @@ class Row:
     @property
     def page(self) -> str:
         """File name of the method's page; made by us."""
-        return method_page(self.first.method)
+        return method_page(self.first.method, self.family)
+
+    @property
+    def family(self) -> str:
+        """The family of its experiment, such as `table4`."""
+        return family_of(self.first.experiment)
 
     @property
     def seconds(self) -> float | None:
@@ -90,7 +95,7 @@ def build(
     for key, group in groups.items():
         experiment = group[0].experiment
         row = Row(tuple(group), title(experiment), published(experiment), notes[key])
-        families[experiment.split("/")[0]].append(row)
+        families[family_of(experiment)].append(row)
     tables = []
     for family in sorted(families, key=lambda name: (not name.startswith("table"), natural(name))):
         rows = families[family]
@@ -116,20 +121,25 @@ def natural(text: str) -> list[tuple[int, int | str]]:
     return [(0, int(p)) if p.isascii() and p.isdigit() else (1, p) for p in parts]
 
 
-def method_page(method: str) -> str:
+def family_of(experiment: str) -> str:
+    """Family of an experiment's id: what stands before the first slash."""
+    return experiment.split("/")[0]
+
+
+def method_page(method: str, family: str) -> str:
     """Name the file of a method's page: ours, whatever the method is called."""
-    readable = re.sub(r"[^a-z0-9]+", "-", method.lower()).strip("-")[:40] or "method"
-    return f"{readable}-{hashlib.sha256(method.encode()).hexdigest()[:6]}.html"
+    readable = re.sub(r"[^a-z0-9]+", "-", f"{family} {method}".lower()).strip("-")[:50] or "method"
+    return f"{readable}-{hashlib.sha256(f'{family}\n{method}'.encode()).hexdigest()[:8]}.html"
 
 
 def label(score: str) -> str:
     """Name a score for people."""
-    return LABELS.get(score, score.replace("_", " "))
+    return " ".join(WORDS.get(word, word) for word in score.split("_"))
 
 
 def is_percent(score: str) -> bool:
     """Whether a score is a fraction that people read in percent."""
-    return score.startswith(PERCENT)
+    return not PERCENT.isdisjoint(score.split("_"))
 
 
 def show(score: str, value: float | None) -> str:

@@ -104,6 +104,28 @@ def test_a_method_page_draws_everything_and_gives_the_command(tmp_path):
     assert "optimizer.rate" in page.words
 
 
+def test_numbered_curves_share_a_panel(tmp_path):
+    curves = {"step": [0, 1, 2]} | {f"metric_{i}": [i, i, None] for i in range(11)}
+    write([record(curves=curves)], tmp_path)
+    (path,) = (tmp_path / "methods").iterdir()
+    labels = [a.get("aria-label", "") for a in Page(path).all("svg")]
+    assert [label for label in labels if "over training steps" in label] == [
+        "metric over training steps, 11 lines."
+    ]
+
+
+def test_scores_are_named_for_people():
+    assert tables.label("mcc_spearman") == "MCC (Spearman)"
+    assert tables.show("kernel_r2", 0.5) == "50.00"
+    assert tables.show("loss", 0.5) == "0.5"
+    assert [tables.show_time(t) for t in (0.25, 60, 5400, None)] == [
+        "0.25 s",
+        "1 min",
+        "1.5 h",
+        "—",
+    ]
+
+
 def test_a_bare_record_makes_a_page_too(tmp_path):
     optional = [field.name for field in fields(Result) if field.default is None]
     bare = dict.fromkeys(optional)
