@@ -1,0 +1,3 @@
+"""The synthetic experiments of Rusak et al. 2024."""
+
+EXPERIMENTS = ()

@@ -1,0 +1,107 @@
+"""Checkpoints: one safetensors file whose header holds the rest as JSON. No pickle anywhere.
+
+A checkpoint is written under another name, synced and renamed, so the one that is there is whole.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from ident3d.errors import DataError
+
+FORMAT = 1
+_HEADER = "ident3d-checkpoint"
+
+
+def save(
+    path: Path,
+    modules: Mapping[str, nn.Module],
+    optimizer: torch.optim.Optimizer,
+    state: Mapping[str, Any],
+) -> None:
+    """Write everything that training needs to go on: weights, optimiser, generators, `state`.
+
+    Args:
+        path: The file; replaced atomically.
+        modules: Named modules.
+        optimizer: Its state must be tensors, as that of every optimiser in torch is.
+        state: Further facts, plain JSON.
+    """
+    tensors = {f"random.{name}": value for name, value in _random_states().items()}
+    for name, module in modules.items():
+        tensors |= {f"module.{name}.{key}": t for key, t in module.state_dict().items()}
+    for index, entries in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{key}": t for key, t in entries.items()}
+    header = {_HEADER: json.dumps({"format": FORMAT, "state": dict(state)}, allow_nan=False)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    save_file({key: t.contiguous() for key, t in tensors.items()}, partial, metadata=header)
+    _sync(partial)
+    os.replace(partial, path)
+
+
+def restore(
+    path: Path, modules: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer
+) -> dict[str, Any]:
+    """Put a checkpoint back into modules, optimiser and generators; return its `state`."""
+    state, tensors = _read(path)
+    try:
+        for name, module in modules.items():
+            module.load_state_dict(_below(tensors, f"module.{name}."))
+        _restore_optimizer(optimizer, _below(tensors, "optimizer."))
+        _set_random_states(_below(tensors, "random."))
+    except (RuntimeError, KeyError, ValueError, TypeError) as error:
+        raise DataError(f"{path} belongs to another model; delete it to start afresh.") from error
+    return state
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = json.loads((file.metadata() or {})[_HEADER])
+            if header["format"] != FORMAT:
+                raise ValueError(header["format"])
+            return header["state"], {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+        raise DataError(f"{path} is no checkpoint of this version; delete it.") from error
+
+
+def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)}
+
+
+def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    entries: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        index, name = key.split(".", 1)
+        entries.setdefault(int(index), {})[name] = tensor
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": entries, "param_groups": groups})
+
+
+def _random_states() -> dict[str, Tensor]:
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state()
+    return states
+
+
+def _set_random_states(states: Mapping[str, Tensor]) -> None:
+    torch.set_rng_state(states["cpu"])
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states["cuda"])
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

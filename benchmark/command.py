@@ -1,0 +1,150 @@
+"""`ident3d benchmark`: list and run experiments; score, report, verify, pack live elsewhere."""
+
+import importlib
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from ident3d.commands.options import echo_json, json_option, table
+from ident3d.errors import DataError
+
+# name -> (where the click command lives, the line `ident3d benchmark --help` shows)
+COMMANDS = {
+    "list": ("ident3d.benchmark.command:list_", "List the experiments and what is published."),
+    "run": ("ident3d.benchmark.command:run", "Run experiments; go on with what was cut off."),
+    "score": ("ident3d.benchmark.score_command:score", "Score representations made anywhere."),
+    "report": ("ident3d.benchmark.report_command:report", "Write the leaderboard."),
+    "verify": ("ident3d.benchmark.verify_command:verify", "Check submitted entries."),
+    "pack": ("ident3d.benchmark.verify_command:pack", "Pack a run as an entry to submit."),
+}
+
+
+class LazyGroup(click.Group):
+    """A click group whose commands are imported on use; their help line stands in the table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands in the order a user meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import one command."""
+        if name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[name][0].split(":")
+        return getattr(importlib.import_module(module), attribute)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table alone, importing none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup)
+def benchmark() -> None:
+    """Reproduce the papers' experiments, and rank what others train."""
+
+
+@click.command("list")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@json_option
+def list_(ids: tuple[str, ...], as_json: bool) -> None:
+    """List experiments with the published scores, in percent. ID is as for `run`."""
+    from . import experiments
+    from .experiment import plain
+
+    chosen = experiments.select(ids or ["*"])
+    if as_json:
+        echo_json(
+            [
+                {
+                    "id": e.id,
+                    "title": e.title,
+                    "method": e.method,
+                    "published": {name: list(pair) for name, pair in e.published.items()},
+                    "tiers": {tier: plain(settings) for tier, settings in e.tiers.items()},
+                }
+                for e in chosen
+            ]
+        )
+        return
+    rows = [[e.id, e.method, _published(e.published), e.title] for e in chosen]
+    click.echo(table(rows, ["id", "method", "published", "what"]))
+
+
+@click.command()
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--tier", default="cpu", show_default=True, help="Size of the run: paper or cpu.")
+@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Seeds 0, 1, …")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="At a time.")
+@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting.")
+@click.option("--dry-run", is_flag=True, help="Say what would be run, and stop.")
+def run(
+    ids: tuple[str, ...],
+    tier: str,
+    seeds: int,
+    out: Path,
+    workers: int,
+    changes: tuple[str, ...],
+    dry_run: bool,
+) -> None:
+    """Run experiments and write one record for each run into OUT.
+
+    ID is an experiment such as table1/3, all below a name such as table1, or a pattern such as
+    '*/supervised'. Runs that have a record are skipped; runs that were cut off go on.
+    """
+    from . import experiments
+    from .jobs import Job, finished, run_all
+
+    command = shlex.join(["ident3d", *sys.argv[1:]])
+    changed = dict(_change(text) for text in changes)
+    jobs = [
+        Job(experiment, tier, experiment.settings(tier, changed), seed, out, command)
+        for experiment in experiments.select(ids)
+        for seed in range(seeds)
+        if tier in experiment.tiers
+    ]
+    if not jobs:
+        raise ValueError(f"`tier` {tier!r} is not among those of {' '.join(ids)}; see `list`.")
+    done = finished(out)
+    todo = [job for job in jobs if job.key not in done]
+    click.echo(f"{len(todo)} runs to do, {len(jobs) - len(todo)} already in {out}.")
+    if dry_run:
+        for job in todo:
+            state = "goes on" if (job.folder / "checkpoint.safetensors").exists() else "new"
+            click.echo(f"{job.label}: {state}")
+        return
+    failed = [job for job, outcome in run_all(todo, workers) if not _told(job, outcome)]
+    if failed:
+        raise DataError(f"{len(failed)} of {len(todo)} runs failed; run again to go on.")
+
+
+def _told(job: object, outcome: Path | Exception) -> bool:
+    """Say how a run went; return whether it went well."""
+    from .results import load
+
+    if isinstance(outcome, Exception):
+        click.echo(f"{job.label}: {outcome}", err=True)
+        return False
+    result = load(outcome)
+    shown = ", ".join(
+        f"{name} {value:.4f}" for name, value in result.scores.items() if isinstance(value, float)
+    )
+    click.echo(f"{job.label}: {shown} ({result.seconds or 0:.0f} s)")
+    return True
+
+
+def _change(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise ValueError(f"`--set` is written NAME=VALUE, got {text!r}.")
+    return name.strip(), value.strip()
+
+
+def _published(scores: dict[str, tuple[float, float | None]]) -> str:
+    return ", ".join(
+        f"{name} {100 * mean:.2f}" + ("" if std is None else f" ± {100 * std:.2f}")
+        for name, (mean, std) in scores.items()
+    )

@@ -1,0 +1,51 @@
+"""Every experiment of the benchmark, by id; what the papers say of it; and how to pick some."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from ident3d.errors import choose
+
+from . import aninfonce_rows, marginal_rows, table_rows
+from .experiment import Experiment
+
+TIERS = {
+    "paper": "The settings of the papers; hours on a GPU.",
+    "cpu": "The same row made small enough for two cores: minutes.",
+}
+FAMILIES = {
+    "table1": "Table 1: identifiability up to affine maps (R2), Zimmermann et al. 2021",
+    "table2": "Table 2: identifiability up to permutations (MCC), Zimmermann et al. 2021",
+    "marginal": "Figure: a marginal that is not uniform, Zimmermann et al. 2021",
+    "aninfonce": "AnInfoNCE, Rusak et al. 2024",
+}
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.id: experiment
+    for rows in (table_rows, marginal_rows, aninfonce_rows)
+    for experiment in rows.EXPERIMENTS
+}
+
+
+def select(names: Sequence[str]) -> list[Experiment]:
+    """Return the experiments that ids or patterns name, in the order of the list.
+
+    `table1/1` names that row and its baselines, `table1` the whole table, `*/supervised` a pattern.
+    """
+    wanted: set[str] = set()
+    for name in names:
+        found = {e for e in EXPERIMENTS if fnmatchcase(e, name) or e.startswith(f"{name}/")}
+        if not found:
+            choose(EXPERIMENTS, name, "experiment")  # says what there is
+        wanted |= found
+    return [experiment for experiment in EXPERIMENTS.values() if experiment.id in wanted]
+
+
+def published(experiment: str) -> dict[str, tuple[float, float | None]]:
+    """Return the published scores of an experiment's id: name -> (mean, std), fractions of 1."""
+    known = EXPERIMENTS.get(experiment)
+    return dict(known.published) if known else {}
+
+
+def title(name: str) -> str:
+    """Return the words for an experiment's id, or for a family; empty if unknown."""
+    known = EXPERIMENTS.get(name)
+    return known.title if known else FAMILIES.get(name, "")

@@ -1,0 +1,130 @@
+"""Running experiments: what is done is skipped, what was cut off goes on, each run is a record."""
+
+import fcntl
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ident3d.errors import DataError
+
+from .experiment import Experiment, plain
+from .results import Result, commit, environment, load_all
+from .train import Training
+
+WORK = ".work"  # below the results: checkpoints of unfinished runs
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run to do."""
+
+    experiment: Experiment
+    tier: str
+    settings: Training
+    seed: int
+    out: Path
+    command: str
+
+    @property
+    def label(self) -> str:
+        """The run in a word."""
+        return f"{self.experiment.id} seed {self.seed}"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells this run from all others."""
+        return _key(self.experiment.id, self.tier, self.seed, plain(self.settings))
+
+    @property
+    def folder(self) -> Path:
+        """Where its checkpoint lies until it is done."""
+        digest = hashlib.sha256(json.dumps(self.key).encode()).hexdigest()[:16]
+        return self.out / WORK / f"{self.experiment.id.replace('/', '-')}-s{self.seed}-{digest}"
+
+
+def finished(out: Path) -> set[tuple[str, ...]]:
+    """Return the keys of the runs that have a record below `out`."""
+    if not out.is_dir():
+        return set()
+    return {_key(r.experiment, r.tier, r.seed, r.settings or {}) for r in load_all(out, [])}
+
+
+def run(job: Job) -> Path:
+    """Do one run, from its checkpoint if there is one, and return its record's path."""
+    with _alone(job.folder):
+        fields = job.experiment.run(
+            job.settings, job.seed, job.folder / "checkpoint.safetensors", job.label
+        )
+        result = Result(
+            method=job.experiment.method,
+            experiment=job.experiment.id,
+            tier=job.tier,
+            protocol="clean",
+            seed=job.seed,
+            settings=plain(job.settings),
+            environment=environment(),
+            commit=commit(),
+            command=job.command,
+            **fields,
+        )
+        path = result.save(job.out)
+        shutil.rmtree(job.folder)
+    return path
+
+
+def run_all(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Path | Exception]]:
+    """Do runs, `workers` at a time, and yield each with its record or with what went wrong."""
+    if workers == 1:
+        for job in jobs:
+            yield job, _attempt(job)
+        return
+    context = multiprocessing.get_context("spawn")
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    with ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_limit_threads, initargs=(threads,)
+    ) as pool:
+        futures = {pool.submit(_attempt, job): job for job in jobs}
+        for future in as_completed(futures):
+            try:
+                yield futures[future], future.result()
+            except BrokenProcessPool:
+                yield futures[future], DataError("A worker was killed; run again to go on.")
+
+
+def _attempt(job: Job) -> Path | Exception:
+    """Do one run; one that fails does not stop the others."""
+    try:
+        return run(job)
+    except (ValueError, DataError, OSError) as error:
+        return error
+
+
+def _limit_threads(threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the run's lock, which the system frees however the process ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DataError(f"Another process works on {folder.name}.") from None
+        yield
+
+
+def _key(experiment: str, tier: str, seed: int, settings: dict[str, Any]) -> tuple[str, ...]:
+    return experiment, tier, str(seed), json.dumps(settings, sort_keys=True)

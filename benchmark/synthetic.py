@@ -1,0 +1,106 @@
+"""Synthetic data: latents of a process, mixed into observations. Fresh pairs for every step."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ident3d.conditionals import Conditional, parse
+from ident3d.spaces import Space, Uniform, parse_space, sample_marginal
+
+from .train import Batch
+
+# What random numbers are for: each use has its own stream of a seed.
+MIXING, BATCHES, SCORING, WHITENING, COMPARISON = range(5)
+
+
+@dataclass(frozen=True)
+class Process:
+    """p(z) and one or more p(z+ | z), on a space."""
+
+    space: Space
+    dim: int
+    marginal: Uniform | Conditional
+    conditionals: tuple[Conditional, ...]  # one for each process of an ensemble
+    hard: Conditional | None = None  # of the hard negatives
+    hard_count: int = 0  # hard negatives of each anchor
+
+    def anchors(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw from the marginal, (n, dim)."""
+        return sample_marginal(self.marginal, self.space, n, self.dim, rng)
+
+    def views(self, n: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Draw the latents of a batch: anchors and positives of each process, hard negatives."""
+        views = []
+        for conditional in self.conditionals:
+            anchors = self.anchors(n, rng)
+            views += [anchors, conditional.sample(anchors, rng, self.space)]
+        if self.hard_count:
+            around = np.repeat(views[0], self.hard_count, axis=0)
+            views.append(self.hard.sample(around, rng, self.space))
+        return views
+
+
+def parse_marginal(text: str) -> Uniform | Conditional:
+    """Read `uniform`, or a conditional to be taken around the centre of the space."""
+    return Uniform() if text == "uniform" else parse(text)
+
+
+def make_process(
+    space: str,
+    dim: int,
+    marginal: str,
+    conditionals: tuple[str, ...],
+    hard: str | None = None,
+    hard_count: int = 0,
+) -> Process:
+    """Read a process from text."""
+    parsed = tuple(map(parse, conditionals))
+    for conditional in parsed:
+        conditional.check(dim)
+    return Process(
+        parse_space(space),
+        dim,
+        parse_marginal(marginal),
+        parsed,
+        parse(hard) if hard else None,
+        hard_count,
+    )
+
+
+def batches(
+    process: Process, mixing: nn.Module, size: int, seed: int
+) -> Callable[[int], Iterator[Batch]]:
+    """Return the endless batches of a run, from any step on.
+
+    A batch depends on `(seed, step)` alone, so a run that goes on sees what it would have seen.
+    """
+
+    def source(first: int) -> Iterator[Batch]:
+        step = first
+        while True:
+            yield draw_batch(process, mixing, size, stream(seed, BATCHES, step))
+            step += 1
+
+    return source
+
+
+def draw_batch(process: Process, mixing: nn.Module, size: int, rng: np.random.Generator) -> Batch:
+    """Draw one batch: mixed views, and their latents."""
+    views = [as_tensor(view) for view in process.views(size, rng)]
+    latents = torch.cat(views)
+    with torch.no_grad():
+        mixed = mixing(latents)
+    return Batch(mixed.split([len(view) for view in views]), latents)
+
+
+def stream(seed: int, purpose: int, *place: int) -> np.random.Generator:
+    """Return the generator of one purpose of a run."""
+    return np.random.default_rng([seed, purpose, *place])
+
+
+def as_tensor(latents: np.ndarray) -> Tensor:
+    """Return latents as networks take them."""
+    return torch.from_numpy(latents.astype(np.float32))

@@ -1,0 +1,228 @@
+"""One training loop, for synthetic and image data alike; everything it uses is passed in.
+
+    history = train(encoder, objective, batches, Training(steps=2000, lr=1e-3), evaluate=score)
+
+`batches(first)` yields the batches of steps `first`, `first + 1`, ...: the same ones every time it
+is called, so that a run which was cut off goes on with the numbers of one that was not.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ident3d.errors import DataError, choose
+from ident3d.progress import progress
+
+from . import checkpoints
+from .gradients import autocast, backward
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one step sees."""
+
+    views: tuple[Tensor, ...]  # all of them are embedded: anchors, positives, hard negatives, ...
+    latents: Tensor | None = None  # the true latents of all views' rows, for supervision
+
+    def to(self, device: torch.device) -> "Batch":
+        """Move the batch to a device."""
+        latents = None if self.latents is None else self.latents.to(device, non_blocking=True)
+        return Batch(tuple(view.to(device, non_blocking=True) for view in self.views), latents)
+
+
+Batches = Callable[[int], Iterator[Batch]]
+Objective = Callable[[Sequence[Tensor], Tensor | None], Tensor]  # embedded views, latents -> loss
+Evaluate = Callable[[nn.Module], dict[str, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Settings of the loop."""
+
+    steps: int
+    lr: float = 1e-4
+    objective_lr: float | None = None  # of the objective's own parameters; None: `lr`
+    schedule: str = "constant"  # a key of SCHEDULES
+    clip: float | None = None  # largest norm of a gradient
+    evaluations: int = 10  # how often to score, evenly spaced, the last one at the end
+    seconds: float | None = None  # time budget; a schedule ends with it
+    micro_batch: int | None = None  # rows embedded at a time, to save memory
+    precision: str = "float32"  # or "bfloat16": the encoder in mixed precision
+    compile: bool = False  # torch.compile the encoder
+    device: str = "auto"
+    checkpoint_seconds: float = 20.0  # at most this much work is lost
+
+
+def _one_cycle(done: float) -> float:
+    """Rise over the first tenth, then fall along a half cosine, to nothing."""
+    rise = 0.1
+    if done < rise:
+        return 0.04 + 0.96 * (1 - math.cos(math.pi * done / rise)) / 2
+    return (1 + math.cos(math.pi * (done - rise) / (1 - rise))) / 2
+
+
+SCHEDULES: dict[str, Callable[[float], float]] = {  # of the share of training that is done
+    "constant": lambda done: 1.0,
+    "one-cycle": _one_cycle,
+}
+
+
+@dataclass
+class History:
+    """How far training is, and what was seen on the way: the JSON part of a checkpoint."""
+
+    step: int = 0
+    seconds: float = 0.0
+    loss_sum: float = 0.0  # since the last evaluation
+    loss_count: int = 0
+    curves: dict[str, list[float]] = field(default_factory=dict)
+
+    def record(self, scores: dict[str, float]) -> None:
+        """Add a point to every curve."""
+        point = {"step": self.step, "loss": self.loss_sum / max(self.loss_count, 1), **scores}
+        for name, value in point.items():
+            self.curves.setdefault(name, []).append(value)
+        self.loss_sum, self.loss_count = 0.0, 0
+
+    @property
+    def latest(self) -> dict[str, float]:
+        """The last point of every curve."""
+        return {name: values[-1] for name, values in self.curves.items()}
+
+
+def train(
+    encoder: nn.Module,
+    objective: Objective,
+    batches: Batches,
+    settings: Training,
+    *,
+    evaluate: Evaluate,
+    checkpoint: Path | None = None,
+    label: str = "training",
+) -> History:
+    """Train `encoder`, and `objective` if it is a module, in place.
+
+    With `checkpoint`, a file, training goes on from it if it is there, and keeps it up to date.
+    """
+    device = pick_device(settings.device)
+    encoder.to(device).train()
+    modules = {"encoder": encoder}
+    if isinstance(objective, nn.Module):
+        modules["objective"] = objective.to(device)
+    optimizer = make_optimizer(modules, settings)
+    history = History()
+    if checkpoint is not None and checkpoint.exists():
+        history = History(**checkpoints.restore(checkpoint, modules, optimizer))
+    runner = torch.compile(encoder) if settings.compile else encoder
+    context = autocast(device, settings.precision)
+
+    def forward(rows: Tensor) -> Tensor:
+        with context():
+            return runner(rows).float()
+
+    source = batches(history.step)
+    started = time.monotonic() - history.seconds
+    saved = history.seconds
+    losses = torch.tensor(history.loss_sum, dtype=torch.float64)
+    with progress(settings.steps, label, "step", initial=history.step) as bar:
+        while not _finished(history, settings):
+            batch = next(source).to(device)
+            set_learning_rates(optimizer, settings, history)
+            optimizer.zero_grad(set_to_none=True)
+            loss = backward(
+                encoder,
+                forward,
+                batch.views,
+                lambda embedded, latents=batch.latents: objective(embedded, latents),
+                settings.micro_batch,
+            )
+            if settings.clip is not None:
+                nn.utils.clip_grad_norm_(_parameters(optimizer), settings.clip)
+            optimizer.step()
+            losses = losses.to(loss.device) + loss  # a sum on the device: no wait at every step
+            history.step += 1
+            history.loss_count += 1
+            history.seconds = time.monotonic() - started
+            if is_evaluation(history, settings):
+                history.loss_sum = checked(losses, history.step)
+                history.record(evaluate(encoder))
+                losses = torch.zeros_like(losses)
+                encoder.train()
+                bar.set_postfix(_shown(history.latest), refresh=False)
+            if checkpoint and history.seconds - saved >= settings.checkpoint_seconds:
+                history.loss_sum = checked(losses, history.step)
+                checkpoints.save(checkpoint, modules, optimizer, vars(history))
+                saved = history.seconds
+            bar.update()
+    return history
+
+
+def make_optimizer(modules: dict[str, nn.Module], settings: Training) -> torch.optim.Optimizer:
+    """Return Adam, with a group of parameters for each module that has any."""
+    rates = {"encoder": settings.lr, "objective": settings.objective_lr or settings.lr}
+    groups = [
+        {"params": trained, "lr": rates[name], "base_lr": rates[name]}
+        for name, module in modules.items()
+        if (trained := [p for p in module.parameters() if p.requires_grad])
+    ]
+    return torch.optim.Adam(groups)
+
+
+def set_learning_rates(
+    optimizer: torch.optim.Optimizer, settings: Training, history: History
+) -> None:
+    """Set the learning rates of the step to come: a function of what is done, with no state."""
+    factor = choose(SCHEDULES, settings.schedule, "schedule")(share_done(history, settings))
+    for group in optimizer.param_groups:
+        group["lr"] = group["base_lr"] * factor
+
+
+def share_done(history: History, settings: Training) -> float:
+    """Return how much of the training is done, by steps or by time, whichever is further."""
+    by_time = history.seconds / settings.seconds if settings.seconds else 0.0
+    return min(1.0, max(history.step / settings.steps, by_time))
+
+
+def is_evaluation(history: History, settings: Training) -> bool:
+    """Whether to score now: `evaluations` times, and whenever training ends."""
+    before = (history.step - 1) * settings.evaluations // settings.steps
+    return (
+        _finished(history, settings)
+        or history.step * settings.evaluations // settings.steps > before
+    )
+
+
+def pick_device(name: str) -> torch.device:
+    """Return the device of that name; "auto" is the GPU if there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"`device` {name!r} is not there; use auto or cpu.") from error
+
+
+def checked(losses: Tensor, step: int) -> float:
+    """Return the summed losses as a number, or stop: NaN never gets better."""
+    value = losses.item()
+    if not math.isfinite(value):
+        raise DataError(f"The loss is not finite before step {step}; lower `lr` or set `clip`.")
+    return value
+
+
+def _finished(history: History, settings: Training) -> bool:
+    return share_done(history, settings) >= 1.0
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _shown(point: dict[str, Any]) -> dict[str, str]:
+    return {name: f"{point[name]:.4f}" for name in ("loss", "r2", "mcc") if name in point}
