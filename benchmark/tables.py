@@ -129,7 +129,9 @@ def family_of(experiment: str) -> str:
 def method_page(method: str, family: str) -> str:
     """Name the file of a method's page: ours, whatever the method is called."""
     readable = re.sub(r"[^a-z0-9]+", "-", f"{family} {method}".lower()).strip("-")[:50] or "method"
-    return f"{readable}-{hashlib.sha256(f'{family}\n{method}'.encode()).hexdigest()[:8]}.html"
+    # No name holds a line break, so no two pairs give the same text.
+    digest = hashlib.sha256("\n".join((family, method)).encode()).hexdigest()[:8]
+    return f"{readable}-{digest}.html"
 
 
 def label(score: str) -> str:
