@@ -11,11 +11,11 @@ def markdown(built: Sequence[Table]) -> str:
     parts = []
     for table in built:
         heading = escape(table.title or table.family)
-        columns = ["No.", "Method", "Tier", "Protocol"]
+        columns = ["No.", "Method", "Setting", "Tier", "Protocol"]
         for score in table.scores:
             columns += [label(score), f"paper {label(score)}"]
         columns += ["Time", "Seeds"]
-        lines = [columns, ["---"] * 4 + ["---:"] * (len(columns) - 4)]
+        lines = [columns, ["---"] * 5 + ["---:"] * (len(columns) - 5)]
         lines += [_cells(row, table.scores) for row in table.rows]
         body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
         parts.append(f"### {heading}\n\n{body}\n")
@@ -25,14 +25,15 @@ def markdown(built: Sequence[Table]) -> str:
 def escape(text: str) -> str:
     """Make text plain in Markdown: no links, no HTML, no table cells of its own."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    text = re.sub(r"([\\`*_{}\[\]()#+!|~$@:])", r"\\\1", text)
-    return text.replace("www.", "www\\.")  # GitHub links bare addresses
+    text = re.sub(r"([\\`*_\[\]|~$])", r"\\\1", text)
+    return text.replace("://", "\\://").replace("www.", "www\\.")  # GitHub links bare addresses
 
 
 def _cells(row: Row, scores: Sequence[str]) -> list[str]:
     first = row.first
-    name = f"{first.method} ({row.note})" if row.note else first.method
-    cells = [escape(first.experiment), escape(name), escape(first.tier), escape(first.protocol)]
+    setting = "; ".join(part for part in (row.title, row.note) if part)
+    stated = (first.experiment, first.method, setting, first.tier, first.protocol)
+    cells = [escape(part) for part in stated]
     for score in scores:
         cells += [show_pair(score, *row.score(score))]
         cells += [show_pair(score, *row.published.get(score, (None, None)))]

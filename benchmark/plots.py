@@ -132,7 +132,7 @@ def bar(value: float | None, published: float | None) -> Markup:
 def time_chart(rows: Sequence[Row], score: str, colours: dict[str, int]) -> Markup | None:
     """Draw a score against the training time; every dot leads to its method's page."""
     dots = [(row, row.seconds, row.score(score)[0]) for row in rows]
-    dots = [(row, x, y) for row, x, y in dots if x is not None and y is not None]
+    dots = [(row, x, y) for row, x, y in dots if x and y is not None]  # untrained: no place
     if not dots:
         return None
     times = [max(x, 0.05) for _, x, _ in dots]

@@ -10,9 +10,10 @@ import importlib.metadata
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -35,6 +36,7 @@ def write(
     title: Callable[[str], str] = lambda experiment: "",
     figure: str | Path | None = None,
     audit: str | Path | None = None,
+    tiers: Mapping[str, str] = MappingProxyType({}),
 ) -> Path:
     """Write `index.html`, `methods/*.html` and `leaderboard.md` into `out`; returns the index.
 
@@ -45,6 +47,7 @@ def write(
         title: Words for an experiment's id, or for its family.
         figure: PNG of the data set's traversals.
         audit: JSON of the data set's audit.
+        tiers: What each tier means, explained on the page.
     """
     if not results:
         raise ValueError("`results` must hold at least one record, got none.")
@@ -58,18 +61,23 @@ def write(
     for name, page in _method_pages(built, pages):
         _write(out / "methods" / name, page.encode())
     audits = audit_tables(Path(audit)) if audit else []
-    index = pages.get_template("index.html").render(_index(built, results, picture, audits))
+    index = pages.get_template("index.html").render(_index(built, results, picture, audits, tiers))
     _write(out / "leaderboard.md", markdown(built).encode())
     _write(out / "index.html", index.encode())  # last: it links to the rest
     return out / "index.html"
 
 
 def _index(
-    built: list[Table], results: Sequence[Result], figure: Figure | None, audit: list
+    built: list[Table],
+    results: Sequence[Result],
+    figure: Figure | None,
+    audit: list,
+    tiers: Mapping[str, str],
 ) -> dict[str, Any]:
     rows = [row for table in built for row in table.rows]
     colours = {table.family: number for number, table in enumerate(built)}
     drawn = [(tables.label(s), plots.time_chart(rows, s, colours)) for s in ("r2", "mcc")]
+    used = {r.tier for r in results}
     data_sets = {r.data["fingerprint"] for r in results if r.data}
     facts = [
         (len(results), "run" if len(results) == 1 else "runs"),
@@ -84,7 +92,10 @@ def _index(
         "titles": {table.family: table.title or table.family for table in built},
         "charts": [(name, chart) for name, chart in drawn if chart],
         "facts": facts,
-        "protocols": PROTOCOLS,
+        "explained": [
+            *((f"Protocol {name}", text) for name, text in PROTOCOLS.items()),
+            *((f"Tier {name}", text) for name, text in tiers.items() if name in used),
+        ],
         "figure": figure,
         "audit": audit,
     }

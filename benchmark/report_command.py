@@ -32,8 +32,11 @@ def report(
     if data is not None:
         figure = figure or _existing(data / "traversals.png")
         audit = audit or _existing(data / "audit.json")
-    index = write(found, out, experiments.published, experiments.title, figure, audit)
-    click.echo(f"Wrote {index} ({len(found)} records) and {out / 'leaderboard.md'}.")
+    index = write(
+        found, out, experiments.published, experiments.title, figure, audit, experiments.TIERS
+    )
+    count = f"{len(found)} record" + "s" * (len(found) > 1)
+    click.echo(f"Wrote {index} ({count}) and {out / 'leaderboard.md'}.")
 
 
 def _existing(path: Path) -> Path | None:

@@ -3,9 +3,11 @@ from dataclasses import fields
 from html.parser import HTMLParser
 
 import pytest
+from click.testing import CliRunner
 from ident3d.benchmark import plots, svg, tables
 from ident3d.benchmark.markdown import escape, markdown
 from ident3d.benchmark.report import write
+from ident3d.benchmark.report_command import report
 from ident3d.benchmark.results import Result
 from PIL import Image
 
@@ -181,7 +183,7 @@ def test_markdown_is_a_table_with_as_many_cells_in_each_line():
     text = markdown(tables.build([record("a|b"), record(experiment="table1/1")]))
     lines = [re.sub(r"\\\|", "", line) for line in text.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in lines}) == 1
-    assert escape("[x](http://y)") == "\\[x\\]\\(http\\://y\\)"
+    assert escape("[x](http://y)") == "\\[x\\](http\\://y)"
 
 
 def test_the_correlation_matrix_is_ordered_by_its_matches():
@@ -220,6 +222,21 @@ def test_a_figure_must_be_a_png(tmp_path):
         write([record()], tmp_path / "s", figure=tmp_path / "x.png")
     with pytest.raises(ValueError, match="`figure` must be a PNG file"):
         write([record()], tmp_path / "s", figure=tmp_path / "none.png")
+
+
+def test_the_command_leaves_out_what_is_bad_and_says_so(tmp_path):
+    record(experiment="table1/1", tier="cpu").save(tmp_path / "results")
+    (tmp_path / "results" / "bad.json").write_text('{"kind": "ident3d-result", "seed": NaN}')
+    Image.new("RGB", (3, 2)).save(tmp_path / "traversals.png")
+    out = tmp_path / "site"
+    arguments = [str(tmp_path / "results"), "--out", str(out), "--data", str(tmp_path)]
+    done = CliRunner().invoke(report, arguments)
+    assert done.exit_code == 0, done.output
+    assert "Left out: " in done.output and "bad.json" in done.output and "(1 record)" in done.output
+    page = Page(out / "index.html")
+    assert "99.42" in page.words  # what table 1 of the paper says
+    assert "Tier cpu" in page.words and "Protocol clean" in page.words
+    assert page.all("img")
 
 
 def test_no_results_are_refused(tmp_path):
