@@ -1,0 +1,189 @@
+"""Which files a data set is made of, what is there already, and whether it may be continued."""
+
+import contextlib
+import fcntl
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from ident3d.dataset import MANIFEST, check_split_name, read_manifest
+from ident3d.errors import DataError
+from ident3d.shards import Description, ShardWriter, shard_name, write_json
+
+from .content import Content
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One file to be rendered: a shard of anchors, or of the same rows' positives."""
+
+    number: int
+    kind: str  # "shard" or "pairs"
+    start: int  # first row
+    stop: int
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return shard_name(self.number, self.kind)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The files of one split and what goes into them."""
+
+    root: Path
+    content: Content
+    description: Description
+    counts: tuple[int, ...]  # rows of each shard
+
+    @property
+    def folder(self) -> Path:
+        """The split's folder."""
+        return self.root / self.content.split
+
+    def units(self, share: tuple[int, int] = (1, 1)) -> list[Unit]:
+        """List the files of this machine's share, `(1, 3)` being the first of three."""
+        index, shares = share
+        stops = np.cumsum(self.counts).tolist()
+        return [
+            Unit(number, kind, stop - count, stop)
+            for number, (count, stop) in enumerate(zip(self.counts, stops, strict=True))
+            if number % shares == index - 1
+            for kind in (("pairs", "shard") if self.content.pairs else ("shard",))
+        ]
+
+    def done(self, unit: Unit) -> bool:
+        """Tell whether a file is finished."""
+        return (self.folder / unit.name).exists()
+
+    def open(self, unit: Unit) -> ShardWriter:
+        """Claim a file for this process; raises ShardBusy while another one has it."""
+        rows = np.arange(unit.start, unit.stop)
+        draw = self.content.positives if unit.kind == "pairs" else self.content.anchors
+        shape = (self.content.resolution, self.content.resolution, 3)
+        path = self.folder / unit.name
+        return ShardWriter(path, rows, draw(rows), shape, self.description, self.content.compress)
+
+
+def make_plan(root: Path, content: Content, size: int, shard_size: int, command: str) -> Plan:
+    """Plan `size` rows, continuing or growing what the folder holds. Writes nothing.
+
+    Files already begun keep their rows; `shard_size` is for new ones.
+    """
+    check_split_name(content.split)
+    if min(size, shard_size) < 1:
+        raise ValueError(f"`size` and `shard_size` must be 1 or more, got {size}, {shard_size}.")
+    plan = Plan(root, content, content.description(command), ())
+    if begun := _begun(root, content.split):
+        refuse_differences(plan.folder, begun["description"], plan.description.to_record())
+        description = Description.from_record(begun["description"])
+        plan = replace(plan, description=description, counts=tuple(begun["counts"]))
+    planned = sum(plan.counts)
+    if size < planned:
+        raise ValueError(
+            f"`size` must not shrink: {plan.folder} has {planned:,} rows, asked for {size:,}. "
+            "Another folder or split takes a smaller one."
+        )
+    counts = [min(shard_size, size - start) for start in range(planned, size, shard_size)]
+    plan = replace(plan, counts=plan.counts + tuple(counts))
+    _check_given(plan)
+    return plan
+
+
+def begin(root: Path, content: Content, size: int, shard_size: int, command: str) -> Plan:
+    """Plan, and keep the plan in `.work/plan` until the manifest takes its place.
+
+    Later runs, and those that go on at the same time, agree on it.
+    """
+    check_split_name(content.split)  # before a folder is made of it
+    root.mkdir(parents=True, exist_ok=True)
+    with locked(root):
+        plan = make_plan(root, content, size, shard_size, command)
+        work = plan.folder / ".work"
+        work.mkdir(parents=True, exist_ok=True)
+        record = {"description": plan.description.to_record(), "counts": list(plan.counts)}
+        if record != _begun(root, content.split):
+            write_json(work / "plan", record)
+    return plan
+
+
+def parse_share(text: str) -> tuple[int, int]:
+    """Read `I/N`, the I-th of N shares."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    index, shares = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= index <= shares:
+        raise ValueError(f"`shard` must be I/N with I from 1 to N, such as 1/8; got {text!r}.")
+    return index, shares
+
+
+def refuse_differences(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
+    """Raise ValueError naming every setting in which a command differs from what it continues."""
+    old, new = _settings(old), _settings(new)
+    named = [
+        f"{name} {_show(old.get(name))} (now {_show(new.get(name))})"
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    ]
+    if named:
+        raise ValueError(
+            f"{folder} was begun with {', '.join(named)}. Continue with the same settings, "
+            "or render to another folder or split."
+        )
+
+
+@contextlib.contextmanager
+def locked(root: Path) -> Iterator[None]:
+    """Hold the data set's one lock: for the moments in which plan or manifest are written."""
+    with open(root / ".lock", "w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def _begun(root: Path, split: str) -> dict[str, Any] | None:
+    """Find what an earlier run planned: in its plan, or, once finished, in the manifest."""
+    path = root / split / ".work" / "plan"
+    if path.exists():
+        try:
+            begun = json.loads(path.read_text())
+            Description.from_record(begun["description"])
+            return begun | {"counts": list(map(int, begun["counts"]))}
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} is damaged ({error!r}); remove it to plan anew.") from None
+    splits = read_manifest(root)["splits"] if (root / MANIFEST).exists() else {}
+    if split not in splits:
+        return None
+    counts = [shard["rows"] for shard in splits[split]["shards"]]
+    return {"description": splits[split]["description"], "counts": counts}
+
+
+def _check_given(plan: Plan) -> None:
+    """Given latents must agree with those of finished shards; drawn ones do by their seed."""
+    if plan.content.given is None:
+        return
+    for unit in filter(plan.done, plan.units()):
+        with h5py.File(plan.folder / unit.name) as file:
+            stored = file["latents"][:]
+        rows = np.arange(unit.start, unit.stop)
+        expected = plan.content.anchors(rows)
+        if unit.kind == "shard" and not np.array_equal(stored, expected):
+            row = rows[(stored != expected).any(axis=1)][0]
+            raise ValueError(
+                f"`latents` must begin with the rows that {plan.folder} holds; row {row} differs."
+            )
+
+
+def _settings(record: dict[str, Any]) -> dict[str, Any]:
+    """Flatten a description to what must be equal; the command's text need not."""
+    plain = {name: record[name] for name in ("seed", "pairs", "factors")}
+    return {**plain, **record["settings"]} | {"varied": record["settings"].get("factors")}
+
+
+def _show(value: Any) -> str:
+    return "none" if value is None or value == "" else str(value)
