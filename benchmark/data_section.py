@@ -41,16 +41,42 @@ def read_figure(path: Path) -> Figure:
     return Figure(content, width, height)
 
 
-def audit_tables(path: Path) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Read an audit's JSON into captioned lines of name and text."""
+@dataclass(frozen=True)
+class Grid:
+    """A table to show: `header` is empty for plain lines of name and value."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def audit_tables(path: Path) -> list[Grid]:
+    """Read an audit's JSON: its facts as one table, each list of alike records as one more."""
     try:
         record = plain(read_json(path), "audit")
     except ValueError as error:
         raise DataError(f"{path}: {error}") from error
     if not isinstance(record, dict):
         raise DataError(f"{path} must hold an audit, a table of names, got a list or a value.")
-    lines = _lines(record, "")
-    return [("Audit: the conditional asked for and the one served", lines[:MAX_LINES])]
+    grids = {name: _grid(name, value) for name, value in record.items()}
+    facts = {name: value for name, value in record.items() if grids[name] is None}
+    caption = "Audit: the conditional asked for and the one served"
+    first = Grid(caption, (), tuple(_lines(facts, ""))[:MAX_LINES])
+    return [first, *(grid for grid in grids.values() if grid)]
+
+
+def _grid(name: str, value: Any) -> Grid | None:
+    """Lay out a list, or a table, of records with the same plain fields."""
+    if isinstance(value, dict) and all(isinstance(v, dict) for v in value.values()):
+        value = [{"": key} | record for key, record in value.items()]
+    if not isinstance(value, list) or not value or not all(isinstance(v, dict) for v in value):
+        return None
+    header = tuple(value[0])
+    nested = any(isinstance(cell, dict | list) for record in value for cell in record.values())
+    if nested or any(tuple(record) != header for record in value):
+        return None
+    rows = tuple(tuple(_word(cell) for cell in record.values()) for record in value[:MAX_LINES])
+    return Grid(_words(name), tuple(map(_words, header)), rows)
 
 
 def _lines(value: Any, name: str) -> list[tuple[str, str]]:
@@ -59,7 +85,11 @@ def _lines(value: Any, name: str) -> list[tuple[str, str]]:
     if isinstance(value, list) and any(isinstance(v, dict | list) for v in value):
         return [line for i, v in enumerate(value) for line in _lines(v, f"{name} {i + 1}")]
     parts = value if isinstance(value, list) else [value]
-    return [(name.replace("_", " "), ", ".join(_word(part) for part in parts[:20]))]
+    return [(_words(name), ", ".join(_word(part) for part in parts[:20]))]
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _word(value: Any) -> str:

@@ -1,3 +1,4 @@
+import json
 import re
 from dataclasses import fields
 from html.parser import HTMLParser
@@ -205,7 +206,10 @@ def test_ticks_are_few_and_inside(low, high):
 
 def test_figure_and_audit_are_shown(tmp_path):
     Image.new("RGB", (30, 20), "teal").save(tmp_path / "made.png")
-    (tmp_path / "audit.json").write_text('{"conditional": "normal:0.1", "std_served": 0.196}')
+    factors = [{"name": "x", "served": 0.25}, {"name": "y", "served": None}]
+    audit = {"conditional": "normal:0.1", "std_served": 0.196, "per_factor": factors}
+    audit |= {"nested": {"a": {"b": [1, {"c": True}]}}, "groups": {"g": {"std": 0.5}}}
+    (tmp_path / "audit.json").write_text(json.dumps(audit))
     index = write(
         [record()], tmp_path / "s", figure=tmp_path / "made.png", audit=tmp_path / "audit.json"
     )
@@ -213,7 +217,7 @@ def test_figure_and_audit_are_shown(tmp_path):
     assert page.all("img")[0]["src"] == "traversals.png"
     assert page.all("img")[0]["width"] == "30"
     assert (tmp_path / "s" / "traversals.png").is_file()
-    assert "std served" in page.words and "0.196" in page.words
+    assert {"std served", "0.196", "per factor", "served", "0.25", "yes", "g"} <= set(page.words)
 
 
 def test_a_figure_must_be_a_png(tmp_path):
