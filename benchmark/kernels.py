@@ -1,0 +1,165 @@
+"""All-pairs logits of a block of rows, and the pull of their softmax weights on both sides.
+
+A kernel is used once: `start`, then for each block of rows `logits` and `pull`, then `gradients`.
+"""
+
+import torch
+from torch import Tensor
+
+from .similarities import Lp, Similarity, widen
+
+
+class _Kernel:
+    """What the kernels share: the temperature and the size of a block, in elements."""
+
+    # On a CPU a block and its scratch should stay in cache; a GPU wants few and large launches.
+    cpu_block = 2**19
+    gpu_block = 2**25
+
+    def __init__(self, similarity: Similarity, tau: float) -> None:
+        self.tau = tau
+
+    def block(self, device: torch.device) -> int:
+        """Return how many logits to hold at a time."""
+        return self.cpu_block if device.type == "cpu" else self.gpu_block
+
+
+class _Product(_Kernel):
+    """Logits that are one matrix product, left (n, k) times right (m, k)'.
+
+    In float64: |x|^2 + |y|^2 - 2 x.y cancels by 10^3 and more in the spaces that models learn,
+    and k is so small that the product costs no more than reading the result.
+    """
+
+    def start(self, x: Tensor, y: Tensor, reference: Tensor, buffer: Tensor) -> None:
+        """Take the batch, and a buffer (rows, m) for the logits."""
+        self.dtypes = x.dtype, y.dtype
+        self.x, self.y, self.buffer = widen(x), widen(y), buffer
+        self.wide = torch.empty_like(buffer, dtype=self.x.dtype)
+        self.grad_x, self.grad_y = torch.zeros_like(self.x), torch.zeros_like(self.y)
+        self.left, self.right = self.factors(reference)
+
+    def logits(self, block: slice) -> Tensor:
+        """Return the block's logits relative to the reference, in the buffer."""
+        rows = block.stop - block.start
+        torch.mm(self.left[block], self.right.T, out=self.wide[:rows])
+        return self.buffer[:rows].copy_(self.wide[:rows])
+
+    def gradients(self) -> tuple[Tensor, Tensor]:
+        """Return the gradients of both sides."""
+        return self.grad_x.to(self.dtypes[0]), self.grad_y.to(self.dtypes[1])
+
+
+class _Dot(_Product):
+    """x . y / tau - r."""
+
+    def factors(self, reference: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the two factors, (n, d + 1) and (m, d + 1)."""
+        ones = self.y.new_ones(len(self.y), 1)
+        return torch.cat([self.x / self.tau, -reference[:, None]], 1), torch.cat([self.y, ones], 1)
+
+    def pull(self, block: slice, weights: Tensor) -> None:
+        """Add the gradient that the block's weights pull on both sides."""
+        weights = self.wide[: len(weights)].copy_(weights)
+        torch.mm(weights, self.y / self.tau, out=self.grad_x[block])
+        self.grad_y.addmm_(weights.T, self.x[block], alpha=1 / self.tau)
+
+
+class _Squared(_Product):
+    """-|x - y|^2 / tau - r."""
+
+    def factors(self, reference: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the two factors, (n, d + 2) and (m, d + 2)."""
+        centre = self.y.mean(0)
+        self.x, self.y = self.x - centre, self.y - centre
+        length = -self.x.square().sum(1) / self.tau - reference
+        scale = torch.full_like(length, -1 / self.tau)
+        left = torch.cat([2 / self.tau * self.x, length[:, None], scale[:, None]], 1)
+        ones = self.y.new_ones(len(self.y), 1)
+        self.y1 = torch.cat([self.y, ones], 1)
+        return left, torch.cat([self.y1, self.y.square().sum(1, keepdim=True)], 1)
+
+    def pull(self, block: slice, weights: Tensor) -> None:
+        """Add the gradient that the block's weights pull on both sides."""
+        weights = self.wide[: len(weights)].copy_(weights)
+        x, scale = self.x[block], 2 / self.tau
+        x1 = torch.cat([x, x.new_ones(len(x), 1)], 1)
+        forward, back = weights @ self.y1, weights.T @ x1  # last column: the weights' sums
+        self.grad_x[block] = scale * (forward[:, :-1] - forward[:, -1:] * x)
+        self.grad_y += scale * (back[:, :-1] - back[:, -1:] * self.y)
+
+
+class _Lp(_Kernel):
+    """-|x - y|_p^p / tau - r, or with the root: dimension by dimension, by true differences."""
+
+    cpu_block = 2**17
+
+    def __init__(self, similarity: Lp, tau: float) -> None:
+        super().__init__(similarity, tau)
+        self.p, self.power = similarity.p, similarity.power
+
+    def start(self, x: Tensor, y: Tensor, reference: Tensor, buffer: Tensor) -> None:
+        """Take the batch, and a buffer (rows, m) for the logits."""
+        self.x, self.y = x.T.contiguous(), y.T.contiguous()  # (d, n), (d, m)
+        self.reference, self.buffer = reference.to(buffer.dtype), buffer
+        self.difference, self.scratch = torch.empty_like(buffer), torch.empty_like(buffer)
+        self.root = None if self.power else torch.empty_like(buffer)
+        self.grad_x, self.grad_y = torch.zeros_like(self.x), torch.zeros_like(self.y)
+
+    def logits(self, block: slice) -> Tensor:
+        """Return the block's logits relative to the reference, in the buffer."""
+        rows = block.stop - block.start
+        total = self.buffer[:rows].zero_()
+        difference, scratch = self.difference[:rows], self.scratch[:rows]
+        for x, y in zip(self.x[:, block, None], self.y, strict=True):
+            torch.sub(x, y, out=difference)
+            self._add_power(total, difference, scratch)
+        if self.root is not None:
+            self.root[:rows] = total.pow_(1 / self.p)
+        return total.mul_(-1 / self.tau).sub_(self.reference[block, None])
+
+    def pull(self, block: slice, weights: Tensor) -> None:
+        """Add the gradient that the block's weights pull on both sides."""
+        rows = len(weights)
+        difference, scratch = self.difference[:rows], self.scratch[:rows]
+        scaled = weights * (-1 / self.tau)
+        if self.root is None:
+            scaled *= self.p
+        else:  # d|x|_p = |x|_p^(1 - p) |x|^(p - 1) dx, and 0 where points coincide
+            root = self.root[:rows]
+            scaled *= root.pow(1 - self.p).masked_fill_(root == 0, 0)
+        for k, (x, y) in enumerate(zip(self.x[:, block, None], self.y, strict=True)):
+            torch.sub(x, y, out=difference)
+            pull = self._slope(difference, scratch).mul_(scaled)
+            self.grad_x[k, block] = pull.sum(1)
+            self.grad_y[k] -= pull.sum(0)
+
+    def gradients(self) -> tuple[Tensor, Tensor]:
+        """Return the gradients of both sides."""
+        return self.grad_x.T, self.grad_y.T
+
+    def _add_power(self, total: Tensor, difference: Tensor, scratch: Tensor) -> None:
+        """Add |difference|^p to total, with the other two as scratch."""
+        if self.p == 1:
+            total += difference.abs_()
+        elif self.p == 2:
+            total.addcmul_(difference, difference)
+        elif self.p == 3:
+            torch.mul(difference, difference, out=scratch)
+            total.addcmul_(scratch, difference.abs_())
+        else:
+            total += difference.abs_().pow_(self.p)
+
+    def _slope(self, difference: Tensor, scratch: Tensor) -> Tensor:
+        """Return |difference|^(p - 1) with the difference's sign, in either tensor."""
+        if self.p == 1:
+            return difference.sign_()
+        if self.p == 2:
+            return difference
+        torch.abs(difference, out=scratch)
+        if self.p == 3:
+            return difference.mul_(scratch)
+        return scratch.pow_(self.p - 1).copysign_(difference)
+
+
+KERNELS = {"dot": _Dot, "squared": _Squared, "lp": _Lp}
