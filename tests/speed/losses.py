@@ -11,9 +11,8 @@ import sys
 import time
 
 import torch
-from torch import Tensor
-
 from ident3d.benchmark.losses import Dot, Lp, infonce
+from torch import Tensor
 
 BATCH, DIM = 6144, 10
 GOALS = {"1": 8, "2": 4, "3": 8}
