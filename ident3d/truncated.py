@@ -24,7 +24,7 @@ def truncated_normal(low: np.ndarray, high: np.ndarray, rng: np.random.Generator
 def truncated_laplace(low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Standard Laplace, density exp(-|x|)/2, on [low, high], by inverting its CDF."""
     mass = _between(np.expm1(low), -np.expm1(-high), rng)
-    return np.clip(-np.copysign(np.log1p(-np.abs(mass)), mass), low, high)
+    return np.clip(np.copysign(np.log1p(-np.abs(mass)), mass), low, high)
 
 
 def truncated_gennorm(
