@@ -17,7 +17,7 @@ from .options import echo_json, json_option
 @click.option("--url", help="A mirror: the folder that holds the files under their own names.")
 @json_option
 def download(name: str, out: Path, split: str | None, url: str | None, as_json: bool) -> None:
-    """Fetch a published data set: 3dident, causal3dident, multimodal3dident or kitti-masks.
+    """Fetch a published data set: 3dident, causal3dident or multimodal3dident.
 
     Goes on where an earlier download stopped, tries again when the connection breaks, and checks
     the MD5. `ident3d import` then turns what came into a data set.
@@ -27,7 +27,7 @@ def download(name: str, out: Path, split: str | None, url: str | None, as_json: 
         echo_json([{"path": str(f.path), "note": f.note, "right": f.right} for f in files])
     for file in files if not as_json else []:
         click.echo(f"{file.path}: {file.note}", err=not file.right)
-        if file.right and ".tar" in file.path.name:
+        if file.right:
             click.echo(f"  next: ident3d import {file.path} {out / name}")
     if not all(file.right for file in files):
         sys.exit(1)

@@ -1,6 +1,7 @@
 """`ident3d import SRC OUT`."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -22,7 +23,7 @@ def import_(source: Path, out: Path, split: str | None, compress: bool, as_json:
     3DIdent, Causal3DIdent and Multimodal3DIdent are told apart by their files. Several archives go
     into one OUT. After a kill, the same command goes on where it stopped.
     """
-    records = []
+    records: list[dict[str, Any]] = []
     for published in import_published(source, out, split, compress):
         data = load(out / published.split)
         records.append(

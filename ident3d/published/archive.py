@@ -4,6 +4,7 @@ Archives are hostile until checked: Python's `tarfile` keeps every member in mem
 the sizes it reads, so headers are parsed here, one at a time, and nothing is ever unpacked.
 """
 
+import functools
 import gzip
 import os
 import re
@@ -63,7 +64,7 @@ def _walk_folder(folder: Path, prefix: str, depth: int) -> Iterator[Member]:
 class _Blocks:
     """Forward-only reading, so that a gzip stream is unpacked once; its faults in one sentence."""
 
-    def __init__(self, stream: BinaryIO, source: str) -> None:
+    def __init__(self, stream: BinaryIO | gzip.GzipFile, source: str) -> None:
         self._stream = stream
         self.source = source
 
@@ -110,7 +111,7 @@ def _walk_tar(blocks: _Blocks) -> Iterator[Member]:
                 "published archives hold plain files only, so it is refused."
             )
         start = blocks.tell()
-        yield Member(name, info.size, lambda size=info.size: blocks.take(size))
+        yield Member(name, info.size, functools.partial(blocks.take, info.size))
         blocks.skip_to(start + _padded(info.size))
     raise DataError(f"{blocks.source} holds more than {_MEMBER_LIMIT:,} members; it is refused.")
 

@@ -60,7 +60,6 @@ CATALOGUE = {
         ),
     ),
     "multimodal3dident": Catalogue(7678231, (Remote(None, "m3di.tar.gz", None),)),
-    "kitti-masks": Catalogue(3931823, (Remote(None, "kitti_peds_v2.pickle", None),)),
 }
 
 

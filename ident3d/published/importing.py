@@ -77,14 +77,14 @@ def _name_splits(source: Path, folders: list[str], wanted: str | None) -> dict[s
         )
     # A split's own folder may be given directly, or packed without any folder around it.
     names = {folder: Path(folder).name or source.absolute().name for folder in folders}
-    splits = {folder: SPLITS.get(name) for folder, name in names.items()}
-    if len(folders) == 1:
-        (folder,) = folders
-        if wanted is None and splits[folder] is None:
-            raise ValueError(f"{source} does not say which split it is; add `--split train`.")
-        return {folder: wanted or splits[folder]}
+    splits = {folder: SPLITS[name] for folder, name in names.items() if name in SPLITS}
+    if len(folders) == 1 and wanted is not None:
+        return {folders[0]: wanted}
+    if len(folders) == 1 and not splits:
+        raise ValueError(f"{source} does not say which split it is; add `--split train`.")
     chosen = {folder: name for folder, name in splits.items() if wanted in (None, name)}
-    if not chosen or None in chosen.values() or len(set(chosen.values())) < len(chosen):
+    unclear = len(splits) < len(folders) if wanted is None else not chosen
+    if unclear or len(set(chosen.values())) < len(chosen):
         listed = ", ".join(folder.rstrip("/") or "." for folder in sorted(folders))[:400]
         raise ValueError(f"{source} holds the folders {listed}; add `--split` to choose one.")
     return chosen

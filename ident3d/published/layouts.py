@@ -112,7 +112,7 @@ def understand(folder: str, split: str, found: Found) -> Published:
     """Read the latents of one split, and check that each row has one image and no more."""
     numbered = sorted(name for name in found.files if re.fullmatch(r"raw_latents_\d\.npy", name))
     classes = None
-    factors = FACTORS
+    factors: tuple[Factor, ...] = FACTORS
     if "raw_latents.npy" in found.files:
         title = "3DIdent"
         latents = read_unit(folder, found.files, "")
@@ -136,6 +136,7 @@ def understand(folder: str, split: str, found: Found) -> Published:
     if classes is not None and classes.max() >= len(CLASS_NAMES):
         raise DataError(f"{folder} has a class {classes.max()}; published ones are 0 to 6.")
     _check_images(folder, counts, found.images)
+    assert found.shape is not None  # there is an image, so it has been looked at
     starts = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
     return Published(title, folder, split, found.shape, latents, factors, classes, starts)
 

@@ -125,6 +125,14 @@ def test_one_split_can_be_chosen_or_named(tmp_path):
     assert load(tmp_path / "mine_out").split == "small"
 
 
+def test_folders_that_do_not_name_one_split_each_are_asked_about(tmp_path):
+    folder = write_folder(tmp_path / "raw", three_d_ident(split="a") | three_d_ident(split="train"))
+    with pytest.raises(ValueError, match="holds the folders 3dident/a, 3dident/train; add"):
+        import_published(folder, tmp_path / "out")
+    import_published(folder, tmp_path / "out", split="train")
+    assert load(tmp_path / "out").split == "train"
+
+
 def test_importing_twice_changes_nothing(tmp_path):
     source = write_tar(tmp_path / "set.tar.gz", three_d_ident())
     import_published(source, tmp_path / "out", shard_rows=5)
