@@ -1,0 +1,221 @@
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from ident3d.benchmark import checkpoints
+from ident3d.benchmark.gradients import backward
+from ident3d.benchmark.losses import Lp
+from ident3d.benchmark.objectives import Contrastive, Supervised
+from ident3d.benchmark.train import SCHEDULES, Batch, Training, train
+from torch import nn
+
+from ident3d.errors import DataError
+
+SETTINGS = Training(steps=12, lr=1e-2, evaluations=4, schedule="one-cycle", device="cpu")
+
+
+def make_encoder():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 8), nn.LeakyReLU(), nn.Dropout(0.1), nn.Linear(8, 3))
+
+
+def batches(first):
+    step = first
+    while True:
+        rng = np.random.default_rng([7, step])
+        x = torch.tensor(rng.normal(size=(16, 3)), dtype=torch.float32)
+        yield Batch((x, x + 0.1), torch.cat([x, x + 0.1]))
+        step += 1
+
+
+def norm(encoder):
+    return {"norm": sum(p.square().sum().item() for p in encoder.parameters())}
+
+
+def run(settings=SETTINGS, checkpoint=None, source=batches, evaluate=norm):
+    encoder = make_encoder()
+    history = train(
+        encoder, Contrastive(Lp(2)), source, settings, evaluate=evaluate, checkpoint=checkpoint
+    )
+    return history, encoder.state_dict()
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kill_at", [1, 5, 11])
+def test_a_run_cut_off_at_any_step_ends_with_the_same_numbers(tmp_path, kill_at):
+    def cut_off(first):
+        for step, batch in enumerate(batches(first), start=first):
+            if step == kill_at:
+                raise Killed
+            yield batch
+
+    settings = replace(SETTINGS, checkpoint_seconds=0)
+    whole, weights = run()
+    with pytest.raises(Killed):
+        run(settings, tmp_path / "c", cut_off)
+    again, weights_again = run(settings, tmp_path / "c")
+    assert again.curves == whole.curves
+    assert all(torch.equal(weights[key], weights_again[key]) for key in weights)
+
+
+def test_curves_have_a_point_for_each_evaluation():
+    history, _ = run()
+    assert history.curves["step"] == [3, 6, 9, 12]
+    assert set(history.curves) == {"step", "loss", "norm"}
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path):
+    run(replace(SETTINGS, checkpoint_seconds=0), tmp_path / "c")
+    other = nn.Linear(3, 3)
+    with pytest.raises(DataError, match="another model"):
+        train(other, Supervised(), batches, SETTINGS, evaluate=norm, checkpoint=tmp_path / "c")
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", b"\x80\x04pickle"])
+def test_a_damaged_checkpoint_is_refused(tmp_path, damage):
+    (tmp_path / "c").write_bytes(damage)
+    with pytest.raises(DataError, match="no checkpoint"):
+        run(checkpoint=tmp_path / "c")
+
+
+def test_a_kill_while_saving_leaves_the_old_checkpoint(tmp_path, monkeypatch):
+    encoder = make_encoder()
+    optimizer = torch.optim.Adam(encoder.parameters())
+    checkpoints.save(tmp_path / "c", {"encoder": encoder}, optimizer, {"step": 1})
+
+    def die(*arguments):
+        raise Killed
+
+    monkeypatch.setattr(checkpoints.os, "replace", die)
+    with pytest.raises(Killed):
+        checkpoints.save(tmp_path / "c", {"encoder": encoder}, optimizer, {"step": 2})
+    assert checkpoints.restore(tmp_path / "c", {"encoder": encoder}, optimizer) == {"step": 1}
+
+
+def test_time_budget_ends_training_early_and_anneals():
+    def slow(first):
+        for batch in batches(first):
+            time.sleep(0.05)
+            yield batch
+
+    history, _ = run(replace(SETTINGS, steps=10_000, seconds=0.4), source=slow)
+    assert 2 <= history.step <= 9
+    assert history.curves["step"][-1] == history.step
+
+
+def test_a_loss_that_is_not_finite_stops_the_run():
+    def poisoned(first):
+        for batch in batches(first):
+            yield Batch((batch.views[0] * torch.nan, batch.views[1]))
+
+    with pytest.raises(DataError, match="not finite"):
+        run(source=poisoned)
+
+
+def test_one_cycle_rises_and_falls_to_nothing():
+    values = [SCHEDULES["one-cycle"](done) for done in np.linspace(0, 1, 101)]
+    assert np.argmax(values) == 10
+    assert values[10] == pytest.approx(1)
+    assert values[-1] == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("piece", [5, 16, 31])
+def test_gradients_in_pieces_equal_those_in_one_piece(piece):
+    objective = Contrastive(Lp(2))
+    views = next(batches(0)).views
+    gradients = []
+    for rows in (None, piece):
+        encoder = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+        torch.manual_seed(1)
+        for parameter in encoder.parameters():
+            nn.init.normal_(parameter)
+        doubled = [view.double() for view in views]
+        backward(encoder, encoder, doubled, lambda embedded: objective(embedded), rows)
+        gradients.append([p.grad for p in encoder.parameters()])
+    for whole, pieces in zip(*gradients, strict=True):
+        torch.testing.assert_close(whole, pieces, rtol=1e-10, atol=1e-12)
+
+
+def test_pieces_draw_the_same_dropout_twice_and_move_statistics_once():
+    encoder = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5))
+    seen = []
+    encoder[2].register_forward_hook(lambda module, inputs, output: seen.append(output.detach()))
+    x = torch.randn(8, 3)
+    backward(encoder, encoder, [x], lambda embedded: embedded[0].square().mean(), 4)
+    first, second = seen[:2], seen[2:]
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    other = nn.BatchNorm1d(3)
+    for part in encoder[0](x).split(4):
+        other(part)
+    torch.testing.assert_close(encoder[1].running_mean, other.running_mean)
+
+
+def test_mixed_precision_trains():
+    def loss_of(encoder):
+        x = next(batches(99)).views
+        return {"fit": Contrastive(Lp(2))([encoder(v) for v in x]).item()}
+
+    history, _ = run(replace(SETTINGS, precision="bfloat16", steps=60), evaluate=loss_of)
+    assert history.curves["fit"][-1] < history.curves["fit"][0]
+
+
+def test_an_unknown_device_is_refused():
+    with pytest.raises(ValueError, match="`device` 'gpu'"):
+        run(replace(SETTINGS, device="gpu"))
+
+
+KILLED_RUN = """
+import os, signal, sys, threading
+from ident3d.benchmark import synthetic_run, train
+from ident3d.cli import main
+
+draw, limit = synthetic_run.train, int(sys.argv[1])
+steps = 0
+
+def dying(*arguments, **options):
+    source = arguments[2]
+    def batches(first):
+        for batch in source(first):
+            global steps
+            steps += 1
+            if steps == limit:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+    return draw(arguments[0], arguments[1], batches, *arguments[3:], **options)
+
+synthetic_run.train = dying
+main(sys.argv[2:])
+"""
+
+
+@pytest.mark.slow
+def test_killed_by_the_system_an_experiment_goes_on(tmp_path):
+    options = ["benchmark", "run", "table1/2", "--set", "steps=30", "--set", "batch=32"]
+    options += ["--set", "checkpoint_seconds=0", "--out"]
+
+    def execute(limit, out):
+        command = [sys.executable, "-c", KILLED_RUN, str(limit), *options, str(out)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+    def record(out):
+        (path,) = out.glob("*.json")
+        found = json.loads(path.read_text())
+        return {key: found[key] for key in ("scores", "curves", "points", "correlation")}
+
+    assert execute(0, tmp_path / "whole").returncode == 0
+    for kill_at in (2, 17):
+        assert execute(kill_at, tmp_path / "cut").returncode == -9
+        assert not list((tmp_path / "cut").glob("*.json"))
+    finished = execute(0, tmp_path / "cut")
+    assert finished.returncode == 0, finished.stderr
+    assert record(tmp_path / "cut") == record(tmp_path / "whole")
+    assert not any((tmp_path / "cut" / ".work").iterdir())
+    assert "0 runs to do, 1 already" in execute(0, tmp_path / "cut").stdout
