@@ -183,16 +183,12 @@ def scored_rows(protocol: str, rows: int) -> int:
 
 
 def _records(path: Path) -> list[Result]:
-    parsed = read_json(path)
-    if path.name != "entry.json":
-        parsed = {"records": [parsed]}
-    records = parsed.get("records") if isinstance(parsed, dict) else None
-    if not isinstance(records, list) or not 0 < len(records) <= 100:
-        raise DataError(f"{path} must hold `records`, a list of 1 to 100 records.")
-    return [
-        Result.from_json(record if isinstance(record, dict) else {}, str(path))
-        for record in records
-    ]
+    if path.name == "entry.json":
+        from .entries import read_entry  # which builds on this module
+
+        return read_entry(path.parent)[1]
+    record = read_json(path)
+    return [Result.from_json(record if isinstance(record, dict) else {}, str(path))]
 
 
 def _digest(value: Any) -> str:

@@ -90,6 +90,10 @@ def test_an_honest_entry_is_verified(probed, data):
 
 def test_an_entry_is_shown_on_the_leaderboard(entry):
     assert [result.method for result in load_all(entry.parent)] == ["mine", "mine"]
+    edit(entry, lambda e: e["records"][0]["scores"].update(r2=1.0), sealed=False)
+    left_out = []
+    assert load_all(entry.parent, left_out) == []
+    assert "changed after packing" in left_out[0]
 
 
 def test_all_provable_scores_are_kept_and_others_left_out(tmp_path, runs):
