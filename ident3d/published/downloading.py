@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 from ..errors import DataError, choose
-from .transfer import byte_progress, fetch, open_url
+from .transfer import byte_progress, check_url, fetch, open_url
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,7 @@ def download(
     files = {file.split or "all": file for file in catalogue.files}
     wanted = list(files.values()) if split is None else [choose(files, split, "split")]
     base = catalogue.url if url is None else url.rstrip("/") + "/"
+    check_url(base)
     sums = publisher_sums(catalogue.api) if url is None else {}
     Path(out).mkdir(parents=True, exist_ok=True)
     return [

@@ -32,10 +32,14 @@ _DROPPED = (  # what a network does, and a full disk does not
 )
 
 
-def open_url(url: str, headers: dict[str, str] | None = None) -> http.client.HTTPResponse:
-    """Open an address, following redirects; http and https only, unlike `urlopen`."""
+def check_url(url: str) -> None:
+    """Refuse addresses of files on this machine, and what is no address at all."""
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise ValueError(f"`url` must be an http or https address, got {url!r}.")
+
+
+def open_url(url: str, headers: dict[str, str] | None = None) -> http.client.HTTPResponse:
+    """Open an address, following redirects; http and https only, unlike `urlopen`."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler,

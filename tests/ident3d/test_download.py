@@ -181,7 +181,8 @@ def test_nobody_at_home_is_one_sentence(tmp_path, known):
 @pytest.mark.parametrize("url", ["file:///etc/", "ftp://host/", "/etc/", "https://", "x"])
 def test_other_addresses_are_refused(tmp_path, known, url):
     with pytest.raises(ValueError, match="http or https address"):
-        get(tmp_path, url)
+        get(tmp_path / "out", url)
+    assert names(tmp_path) == []
 
 
 def test_a_third_partys_sum_may_be_wrong(tmp_path, known):
