@@ -20,7 +20,7 @@ def first_accepted(count: int, propose: Proposal) -> np.ndarray:
     pending = np.flatnonzero(~accepted)
     while pending.size:
         room = max(count, _LEAST_WORK) // pending.size
-        copies = int(min(room, 1 + 1 / max(accepted.mean(), 1 / room)))
+        copies = int(min(1 + room / 4, 1 + 1 / max(accepted.mean(), 1 / room)))
         draws, accepted = propose(np.repeat(pending, copies))
         accepted = accepted.reshape(-1, copies)
         first = accepted.argmax(axis=1) + copies * np.arange(len(pending))
