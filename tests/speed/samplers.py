@@ -143,9 +143,8 @@ def main() -> None:
         reference = plain(name, text, rng)
         slow = milliseconds(reference, anchors, 2) if reference else None
         beside = f"{slow:8.1f} ms{slow / ours:8.1f}x" if slow else f"{'-':>11}{'-':>9}"
-        print(
-            f"{name:10}{shorten(text, 45):46}{ours:6.1f} ms{beside}{'' if ours <= GOAL else '   over'}"
-        )
+        over = "" if ours <= GOAL else "   over"
+        print(f"{name:10}{shorten(text, 45):46}{ours:6.1f} ms{beside}{over}")
 
 
 if __name__ == "__main__":
