@@ -79,12 +79,13 @@ def _index(
     drawn = [(tables.label(s), plots.time_chart(rows, s, colours)) for s in ("r2", "mcc")]
     used = {r.tier for r in results}
     data_sets = {r.data["fingerprint"] for r in results if r.data}
-    facts = [
-        (len(results), "run" if len(results) == 1 else "runs"),
-        (len({r.method for r in results}), "methods"),
-        (len({r.experiment for r in results}), "experiments"),
-        (len(data_sets), "data set" if len(data_sets) == 1 else "data sets"),
-    ]
+    counts = {
+        "run": len(results),
+        "method": len({r.method for r in results}),
+        "experiment": len({r.experiment for r in results}),
+        "data set": len(data_sets),
+    }
+    facts = [(count, what + "s" * (count > 1)) for what, count in counts.items() if count]
     return {
         "tables": built,
         "rows": rows,
