@@ -21,7 +21,14 @@ import numpy as np
 from .errors import DataError
 from .factors import Factor
 from .images import Images, image_shape, read_columns
-from .shards import FORMAT, FORMAT_VERSION, Description, file_entry, write_json
+from .shards import (
+    FORMAT,
+    FORMAT_VERSION,
+    Description,
+    file_entry,
+    locked_folder,
+    write_json,
+)
 
 MANIFEST = "dataset.json"
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -204,6 +211,11 @@ def write_manifest(root: Path, split: str, description: Description) -> None:
     """Declare a split whole: written last, atomically. The other splits of the folder stay."""
     root = Path(root)
     check_split_name(split)
+    with locked_folder(root):  # other processes may be finishing other splits of it
+        _write_manifest(root, split, description)
+
+
+def _write_manifest(root: Path, split: str, description: Description) -> None:
     folder = root / split
     old = read_manifest(root) if (root / MANIFEST).exists() else {"splits": {}}
     known = {entry["name"]: entry for entry in _known_entries(folder, old["splits"].get(split))}

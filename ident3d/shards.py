@@ -16,6 +16,8 @@ import json
 import os
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -272,6 +274,19 @@ def write_json(path: Path, record: Any) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     os.replace(partial, path)
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Wait for the lock on a folder itself: it leaves no file behind."""
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _lock(path: Path) -> int:

@@ -98,6 +98,21 @@ def test_splits_are_named_when_there_are_several(tmp_path):
         load(tmp_path / "val")
 
 
+def _finish_split(root, name):
+    make_dataset(root, split=name, rows=3)
+
+
+def test_splits_finished_at_the_same_moment_are_all_kept(tmp_path):
+    context = multiprocessing.get_context("fork")
+    names = [f"split{number}" for number in range(8)]
+    workers = [context.Process(target=_finish_split, args=(tmp_path, name)) for name in names]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [len(load(tmp_path / name)) for name in names] == [3] * 8
+
+
 def test_fingerprints_tell_data_apart(tmp_path):
     one, two = make_dataset(tmp_path / "a"), make_dataset(tmp_path / "b", seed=1)
     assert one.fingerprint != two.fingerprint
