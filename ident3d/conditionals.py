@@ -255,8 +255,9 @@ class Product:
         """Give every factor to the most specific name that covers it."""
         reach = {name: columns([name], self.factors) for name in self.parts}
         owner = {}
-        # Groups first, then single factors, which overwrite them.
-        for name in sorted(reach, key=lambda name: -len(reach[name])):
+        names = {factor.name for factor in self.factors}
+        # Wide groups first, single factors last: what comes later overwrites.
+        for name in sorted(reach, key=lambda name: (name in names, -len(reach[name]))):
             owner |= dict.fromkeys(reach[name], name)
         missing = [f.name for i, f in enumerate(self.factors) if i not in owner]
         if missing and self.others is None:

@@ -57,11 +57,11 @@ def fisher_bingham(
     bound = log_radius_bound(concentrations.max() + shift, dim)
 
     def axes(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        draws = project(centre[rows] + spread[rows] * rng.standard_normal((len(rows), dim)))
+        draws = project(_normal(centre[rows], spread[rows], rng))
         a = np.square(draws) @ concentrations + shift[rows]  # x'Px
         t = np.einsum("ij,ij->i", draws, pull[rows])  # x'Lz
         ahead = rng.random(len(rows)) < expit(4 * np.abs(t))
-        draws[ahead == (t < 0)] *= -1
+        draws *= np.where(ahead == (t > 0), 1.0, -1.0)[:, None]
         return draws, _accept(log_radius_density(a, np.abs(t), dim) - bound[rows], rng)
 
     return first_accepted(len(anchors), axes)
@@ -78,7 +78,7 @@ def shell(anchors: np.ndarray, concentrations: np.ndarray, rng: np.random.Genera
     centre, spread = _gaussian(anchors * half, half, shift)
 
     def normals(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        draws = centre[rows] + spread[rows] * rng.standard_normal((len(rows), len(half)))
+        draws = _normal(centre[rows], spread[rows], rng)
         squares = np.einsum("ij,ij->i", draws, draws)
         accepted = _accept(shift[rows] * (squares - _SHELL[1]), rng)
         return draws, accepted & (squares >= _SHELL[0]) & (squares <= _SHELL[1])
@@ -101,9 +101,11 @@ def log_radius_density(a: np.ndarray, t: np.ndarray, dim: int) -> np.ndarray:
         before = erf(t / np.sqrt(a))
         moment = step * before + np.exp(-t * t / a) / (np.sqrt(np.pi * a) * mode)
     else:
-        before, moment = np.ones_like(a), step
+        before, moment = np.ones_like(a), step.copy()
     for k in range(1, power):
-        before, moment = moment, step * moment + k * back * before
+        before *= k * back
+        before += step * moment
+        before, moment = moment, before
     integral = np.log(moment) + power * np.log(mode) + 0.5 * np.log(np.pi / a)
     return np.log1p(np.exp(-4 * t)) - np.square(t - a) / a - integral
 
@@ -142,6 +144,13 @@ def _shift(anchors: np.ndarray, concentrations: np.ndarray) -> np.ndarray:
         slope = np.einsum("ij,ij,ij->i", 2 * squares + half, inverse, inverse)
         shift += np.maximum(size - 1, 0) * size / slope
     return shift
+
+
+def _normal(centre: np.ndarray, spread: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    draws = rng.standard_normal(centre.shape)
+    draws *= spread  # in place: half of the time here goes into new arrays
+    draws += centre
+    return draws
 
 
 def _accept(exponent: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -157,6 +157,14 @@ def test_product_log_density_is_the_sum_of_its_parts():
     assert product.log_density(x, z) == pytest.approx(parts)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_factor_wins_over_its_group(order):
+    pieces = ["spotlight_angle=fixed", "light=normal:0.1", "all=normal:0.2"]
+    anchors = np.zeros((5, 10))
+    drawn = parse(",".join(pieces[::order])).sample(anchors, np.random.default_rng(0))
+    assert (drawn == 0).all(axis=0).tolist() == [f.name == "spotlight_angle" for f in FACTORS]
+
+
 TEXTS = [
     "normal:0.1",
     "laplace:0.05",
