@@ -187,3 +187,6 @@ def test_radius_bound_holds_everywhere_and_is_tight(dim):
     assert (gap > 0).all()
     assert gap.max() < (0.06 if dim > 2 else 0.13)
     assert (np.diff(log_radius_bound(a, dim)[:, 0]) > 0).all()  # so it covers smaller `a`, too
+    small = np.geomspace(1e-3, 1, 50)[:, None] * dim / 2
+    t = np.linspace(0, 2 * dim, 400) + 0 * small
+    assert (log_radius_density(small + 0 * t, t, dim) < log_radius_bound(dim / 2, dim)).all()
