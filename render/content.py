@@ -49,17 +49,18 @@ class Content:
 
     def __post_init__(self) -> None:
         choose(HUES, self.hue, "hue")
+        varied = self._varied
         names = [factor.name for factor in FACTORS]
         for name, value in self.held.items():
             choose(dict.fromkeys(names), name, "hold")
-            if names.index(name) in self._varied:
+            if names.index(name) in varied:
                 raise ValueError(
                     f"`hold` must name factors that do not vary; {name} does. "
                     "Name the varying ones with `factors`."
                 )
             if not -1 <= value <= 1:
                 raise ValueError(f"`hold` must give unit latents in [-1, 1], got {name}={value}.")
-        if self.given is not None and (self.held or len(self._varied) < len(FACTORS)):
+        if self.given is not None and (self.held or len(varied) < len(FACTORS)):
             raise ValueError("`latents` gives every factor; leave `factors` and `hold` out.")
         if self._conditional is not None:  # a conditional of another space fails here, not later
             self._conditional.sample(np.zeros((1, len(FACTORS))), np.random.default_rng(0), Box())

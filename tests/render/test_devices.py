@@ -1,0 +1,69 @@
+import pytest
+from ident3d.render.blender import Gpu
+from ident3d.render.devices import assign_seats, choose_cards, find_seats, name_seats
+
+from ident3d.errors import DataError
+
+CUDA = [Gpu("CUDA", "CUDA_0", "Card A"), Gpu("CUDA", "CUDA_1", "Card B")]
+OPTIX = [Gpu("OPTIX", "OPTIX_0", "Card A"), Gpu("OPTIX", "OPTIX_1", "Card B")]
+
+
+def works(card):
+    return None
+
+
+def test_auto_takes_the_best_that_works():
+    assert choose_cards("auto", CUDA + OPTIX, works) == OPTIX
+    broken = {"OPTIX": "driver too old"}
+    assert choose_cards("auto", CUDA + OPTIX, lambda card: broken.get(card.kind)) == CUDA
+    assert choose_cards("auto", CUDA, lambda card: "no kernel") == []
+    assert choose_cards("auto", [], works) == []
+
+
+def test_one_broken_card_of_two_is_left_out():
+    assert (
+        choose_cards("auto", CUDA, lambda c: "dead" if c.identity == "CUDA_0" else None) == CUDA[1:]
+    )
+
+
+def test_a_device_that_is_not_there_lists_what_is():
+    with pytest.raises(ValueError, match=r"`device` hip is not on this machine; .*: cpu, cuda, opt"):
+        choose_cards("hip", CUDA + OPTIX, works)
+    with pytest.raises(ValueError, match="Blender finds: cpu"):
+        choose_cards("cuda", [], works)
+
+
+def test_a_device_that_does_not_render_says_why():
+    with pytest.raises(DataError, match="Card A is here but does not render: driver too old"):
+        choose_cards("cuda", CUDA, lambda card: "driver too old")
+
+
+def test_every_card_gets_a_worker():
+    assert [seat.gpu for seat in assign_seats(CUDA, None)] == CUDA
+    assert [seat.gpu for seat in assign_seats(CUDA, 4)] == CUDA + CUDA
+    assert name_seats(CUDA) == "cuda (Card A, Card B)"
+
+
+def test_cpu_workers_share_the_cores(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)))
+    assert [seat.threads for seat in assign_seats([], None)] == [1] * 8
+    assert [seat.threads for seat in assign_seats([], 2)] == [4, 4]
+    assert [seat.threads for seat in assign_seats([], 16)] == [1] * 16
+
+
+def test_wrong_names_and_counts():
+    with pytest.raises(ValueError, match="Did you mean 'cuda'"):
+        find_seats("cude", None)
+    with pytest.raises(ValueError, match="`workers` must be 1 or more, got 0"):
+        find_seats("cpu", 0)
+
+
+@pytest.mark.slow
+def test_a_machine_without_cards():
+    try:
+        name, _ = find_seats("cuda", None)
+    except ValueError as error:
+        assert "Blender finds" in str(error)
+        assert find_seats("auto", 1)[0] == "cpu"
+    else:
+        assert name.startswith("cuda")
