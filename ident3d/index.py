@@ -1,0 +1,360 @@
+"""The look-up index of a data set: built once, saved beside the data, loaded in milliseconds.
+
+    index = open_index(data)                      # loads it, or builds and saves it
+    distances, rows = index.search(points, k=1)   # points in latent units
+
+Distances may weigh factors differently; a weight of 0 leaves a factor out. Where the data has
+classes, each class has its own part and a search stays inside one class.
+"""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from .errors import DataError, choose
+from .factors import Factor
+from .ivf import EXACT_BELOW, NearestRows, build, codes_suffice
+from .shards import write_json
+from .tuning import (
+    CERTIFICATE_QUERIES,
+    TUNING_QUERIES,
+    Certificate,
+    Queries,
+    Settings,
+    certify,
+    draws_near,
+    tune,
+)
+
+FORMAT = "ident3d-index"
+VERSION = 1
+RECALL = 0.999
+_RECORD_LIMIT = 16 << 20  # bytes
+DEVICES = {"cpu": False, "cuda": True}
+
+Draws = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+
+
+class Data(Protocol):
+    """What an index needs of a data set."""
+
+    latents: np.ndarray
+    factors: Sequence[Factor]
+    fingerprint: str
+    classes: np.ndarray | None
+    path: Path | None
+
+
+class Index:
+    """Nearest rows of a data set, by the weighted distance between latents."""
+
+    def __init__(
+        self,
+        weights: np.ndarray,
+        parts: dict[int, NearestRows],
+        classes: np.ndarray | None,
+        certificate: Certificate,
+    ) -> None:
+        self.weights = weights
+        self.certificate = certificate
+        self._parts = parts
+        self._classes = classes
+        self._members = _members(classes)
+
+    @classmethod
+    def build(
+        cls,
+        latents: np.ndarray,
+        weights: Sequence[float] | None = None,
+        classes: np.ndarray | None = None,
+        *,
+        recall: float = RECALL,
+        draws: Draws | None = None,
+    ) -> "Index":
+        """Build an index and tune it until `recall` is reached.
+
+        Args:
+            latents: Unit latents, shape (n, d).
+            weights: Weight of each factor in a distance; 0 leaves it out. All 1 by default.
+            classes: Class of every row, shape (n,); searches stay inside one class.
+            recall: Share of look-ups that must find the nearest row.
+            draws: Makes the queries to tune for, from anchor rows; noise of many widths by default.
+        """
+        if not 0.5 <= recall <= 1:
+            raise ValueError(f"`recall` must lie in [0.5, 1], got {recall}.")
+        if len(latents) < 2:
+            raise ValueError(f"`latents` must hold at least 2 rows to look up, got {len(latents)}.")
+        weights = _checked_weights(weights, latents.shape[1])
+        points = _scale(latents, weights)
+        parts, certificates, sizes = {}, [], []
+        for label, members in _members(classes).items():
+            inside = points if members is None else points[members]
+            draw = _drawing(draws, members, weights)
+            parts[label], certificate = _build_part(inside, recall, draw)
+            certificates.append(certificate)
+            sizes.append(len(inside))
+        return cls(weights, parts, classes, _merge(certificates, sizes))
+
+    def search(
+        self, points: np.ndarray, k: int = 1, exclude: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Find the `k` rows nearest to each point.
+
+        Args:
+            points: Latents, shape (n, d).
+            k: How many rows for each point.
+            exclude: Row of each point's anchor, shape (n,): never the answer. Where the data has
+                classes it is required, and the answers have the anchor's class.
+
+        Returns:
+            Weighted distances and row numbers, each of shape (n, k), nearest first.
+        """
+        points = _scale(points, self.weights)
+        if self._classes is None:
+            none = np.full(len(points), -1)
+            return self._parts[0].search(points, k, none if exclude is None else exclude)
+        if exclude is None:
+            raise ValueError("`exclude` must name the anchors' rows: their classes are searched.")
+        distances = np.empty((len(points), k), np.float32)
+        rows = np.empty((len(points), k), np.int64)
+        labels = self._classes[exclude]
+        for label in np.unique(labels).tolist():
+            chosen, members = labels == label, self._members[label]
+            # `members` is sorted, so this turns row numbers into positions among them.
+            within = np.searchsorted(members, exclude[chosen])
+            distances[chosen], found = self._parts[label].search(points[chosen], k, within)
+            rows[chosen] = members[found]
+        return distances, rows
+
+    def to(self, device: str) -> "Index":
+        """Search on `"cpu"` or `"cuda"`; returns the index itself."""
+        if choose(DEVICES, device, "device"):
+            for part in self._parts.values():
+                part.to_gpu()
+        return self
+
+    def summary(self) -> dict[str, Any]:
+        """Describe the index and its certificate as plain values."""
+        parts = self._parts.values()
+        return {
+            "kind": "exact" if all(part.exact for part in parts) else "ivf-hnsw",
+            "rows": sum(len(part.points) for part in parts),
+            "parts": [_describe(part) for part in parts],
+            "certificate": asdict(self.certificate),
+        }
+
+    def save(self, folder: Path, fingerprint: str) -> Path:
+        """Write `index.faiss`, then `index.json`, each atomically, and return the latter's path."""
+        path = Path(folder) / f"{_stem(self.weights)}.json"
+        contents = [part.to_bytes() for part in self._parts.values()]
+        content = b"".join(contents)
+        _write_bytes(path.with_suffix(".faiss"), content)
+        parts = [
+            {"class": label, "bytes": len(piece), "settings": part.settings}
+            for (label, part), piece in zip(self._parts.items(), contents, strict=True)
+        ]
+        record = {
+            "format": FORMAT,
+            "version": VERSION,
+            "fingerprint": fingerprint,
+            "weights": self.weights.tolist(),
+            "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "parts": parts,
+            "certificate": asdict(self.certificate),
+        }
+        write_json(path, record)
+        return path
+
+    @classmethod
+    def load(cls, data: Data, weights: Sequence[float] | None = None) -> "Index":
+        """Read the index saved beside `data`; raises DataError unless it is whole and of it.
+
+        The file's size and digest are checked before FAISS sees a byte of it.
+        """
+        weights = _checked_weights(weights, data.latents.shape[1])
+        path = Path(data.path) / f"{_stem(weights)}.json"
+        try:
+            return cls._read(path, data, weights)
+        except FileNotFoundError:
+            raise DataError(f"{path} is missing; `ident3d index {data.path}` builds it.") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(
+                f"{path} is damaged ({type(error).__name__}); `ident3d index` rebuilds it."
+            ) from None
+
+    @classmethod
+    def _read(cls, path: Path, data: Data, weights: np.ndarray) -> "Index":
+        if path.stat().st_size > _RECORD_LIMIT:
+            raise DataError(f"{path} is too large to be an index's description.")
+        record = json.loads(path.read_bytes())
+        if (record["format"], record["version"]) != (FORMAT, VERSION):
+            raise DataError(f"{path} has another format or version; `ident3d index` rebuilds it.")
+        if record["fingerprint"] != data.fingerprint or record["weights"] != weights.tolist():
+            raise DataError(f"{path} is the index of other data; `ident3d index` rebuilds it.")
+        content = _read_bytes(path.with_suffix(".faiss"), record["bytes"], record["sha256"])
+        members = _members(data.classes)
+        if [part["class"] for part in record["parts"]] != list(members):
+            raise DataError(f"{path} has other classes than the data; `ident3d index` rebuilds it.")
+        points = _scale(data.latents, weights)
+        parts, start = {}, 0
+        for part, rows in zip(record["parts"], members.values(), strict=True):
+            piece = content[start : (start := start + part["bytes"])]
+            settings = None if part["settings"] is None else Settings(*map(int, part["settings"]))
+            try:
+                parts[part["class"]] = NearestRows.from_bytes(
+                    piece, points if rows is None else points[rows], settings
+                )
+            except DataError as error:
+                raise DataError(
+                    f"{path.with_suffix('.faiss')} is unusable: {error}; `ident3d index` "
+                    "rebuilds it."
+                ) from None
+        return cls(weights, parts, data.classes, Certificate(**record["certificate"]))
+
+
+def open_index(
+    data: Data, weights: Sequence[float] | None = None, draws: Draws | None = None
+) -> Index:
+    """Load the index beside `data`; where there is none, or one of other data, build and save it.
+
+    On a read-only disk, and for data that is not on disk, it is built in memory alone.
+    """
+    if data.path is not None:
+        try:
+            return Index.load(data, weights)
+        except DataError:
+            pass
+    index = Index.build(data.latents, weights, data.classes, draws=draws)
+    if data.path is not None and os.access(data.path, os.W_OK):
+        index.save(data.path, data.fingerprint)
+    return index
+
+
+def _build_part(
+    points: np.ndarray, recall: float, draw: Callable[[np.ndarray, int, int], Queries]
+) -> tuple[NearestRows, Certificate]:
+    if len(points) < EXACT_BELOW:
+        part = NearestRows(points)
+        return part, certify(part, points, draw(points, CERTIFICATE_QUERIES, 1), recall)
+    coded = codes_suffice(*points.shape)
+    part = build(points, coded)
+    tuning = draw(points, TUNING_QUERIES, 0)
+    if not tune(part, points, tuning, recall) and coded:
+        part = build(points, coded=False)
+        tune(part, points, tuning, recall)
+    fresh = draw(points, CERTIFICATE_QUERIES, 1)
+    certificate = certify(part, points, fresh, recall)
+    while certificate.recall < recall and part.settings.probes < part.lists:
+        probes = min(math.ceil(part.settings.probes * 1.5), part.lists)
+        part.set(Settings(probes, 2 * probes, 2 * part.settings.candidates))
+        certificate = certify(part, points, fresh, recall)
+    return part, certificate
+
+
+def _drawing(
+    draws: Draws | None, members: np.ndarray | None, weights: np.ndarray
+) -> Callable[[np.ndarray, int, int], Queries]:
+    """Make queries for one part; the seed is fixed, so that equal data gives an equal index."""
+
+    def draw(points: np.ndarray, n: int, stream: int) -> Queries:
+        rng = np.random.default_rng([0x1D3D, stream])
+        if draws is None:
+            return draws_near(points, n, rng)
+        rows = rng.integers(len(points), size=n)
+        return Queries(
+            _scale(draws(rows if members is None else members[rows], rng), weights), rows
+        )
+
+    return draw
+
+
+def _members(classes: np.ndarray | None) -> dict[int, np.ndarray | None]:
+    """Row numbers of each class, sorted; one part with all rows where there are no classes."""
+    if classes is None:
+        return {0: None}
+    return {int(label): np.flatnonzero(classes == label) for label in np.unique(classes)}
+
+
+def _scale(latents: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weigh the factors and drop those of weight 0; Euclidean distance does the rest."""
+    latents = np.asarray(latents)
+    if latents.ndim != 2 or latents.shape[1] != len(weights):
+        raise ValueError(f"`points` must have shape (n, {len(weights)}), got {latents.shape}.")
+    used = weights > 0
+    return np.ascontiguousarray(latents[:, used] * weights[used], dtype=np.float32)
+
+
+def _checked_weights(weights: Sequence[float] | None, dim: int) -> np.ndarray:
+    weights = np.ones(dim) if weights is None else np.asarray(weights, dtype=np.float64)
+    if weights.shape != (dim,):
+        raise ValueError(f"`weights` must hold one number for each of {dim} factors.")
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise ValueError("`weights` must be finite, at least 0, and not all 0.")
+    return weights
+
+
+def _stem(weights: np.ndarray) -> str:
+    """Name the files: `index`, or with a digest of the weights where they are not all 1."""
+    if (weights == 1).all():
+        return "index"
+    return f"index-{hashlib.sha256(repr(weights.tolist()).encode()).hexdigest()[:8]}"
+
+
+def _merge(certificates: list[Certificate], sizes: list[int]) -> Certificate:
+    """One certificate for all parts: means by size, the worst speed and distances."""
+    return Certificate(
+        recall=float(np.average([c.recall for c in certificates], weights=sizes)),
+        target=certificates[0].target,
+        queries=sum(c.queries for c in certificates),
+        per_second=min(c.per_second for c in certificates),
+        distance_median=max(c.distance_median for c in certificates),
+        distance_95=max(c.distance_95 for c in certificates),
+    )
+
+
+def _describe(part: NearestRows) -> dict[str, Any]:
+    if part.exact:
+        return {"rows": len(part.points), "kind": "exact"}
+    codes = "4-bit codes, ranked exactly" if part.coded else "vectors"
+    settings = part.settings._asdict()
+    return {
+        "rows": len(part.points),
+        "kind": "ivf-hnsw",
+        "lists": part.lists,
+        "codes": codes,
+        **settings,
+    }
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _read_bytes(path: Path, size: int, sha256: str) -> bytes:
+    """Read a file whose size and digest are known; anything else is refused unread by FAISS."""
+    actual = path.stat().st_size
+    if actual != size:
+        raise DataError(
+            f"{path} has {actual:,} bytes, its description says {size:,}; `ident3d index` "
+            "rebuilds it."
+        )
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise DataError(f"{path} was changed or damaged; `ident3d index` rebuilds it.")
+    return content

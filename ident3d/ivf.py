@@ -1,0 +1,196 @@
+"""Nearest rows with FAISS: an IVF-HNSW index proposes candidates, exact distances decide.
+
+The inverted lists hold four-bit codes, which FAISS compares with SIMD table look-ups several times
+faster than full vectors; the candidates are then ranked by their exact distances. Where codes are
+too coarse for the data (few dimensions, many rows) the lists hold the vectors themselves.
+"""
+
+import os
+from typing import Any
+
+import faiss
+import numpy as np
+
+from .errors import DataError
+from .tuning import Settings
+
+EXACT_BELOW = 10_000  # rows: comparing with every one is as fast as any index
+_LINKS = 16  # HNSW links per centroid
+_GPU_HELP = "`pip uninstall faiss-cpu` and `pip install faiss-gpu` on a machine with an NVIDIA GPU"
+
+# OpenMP's threads do not survive a fork: FAISS in a forked worker hangs unless it uses one thread.
+os.register_at_fork(after_in_child=lambda: faiss.omp_set_num_threads(1))
+
+
+class NearestRows:
+    """The rows of `points`, float32 (n, d), ready to be searched by distance.
+
+    Without `index` every search compares with all rows, exactly.
+    """
+
+    def __init__(
+        self, points: np.ndarray, index: Any = None, settings: Settings | None = None
+    ) -> None:
+        self.points = points
+        self._index = index
+        self._on_gpu = None
+        self._flat = None
+        self.settings = None
+        if settings is not None:
+            self.set(settings)
+
+    @property
+    def exact(self) -> bool:
+        """Whether searches compare with every row."""
+        return self._index is None
+
+    @property
+    def lists(self) -> int:
+        """How many inverted lists there are; 0 for exact search."""
+        return 0 if self.exact else self._index.nlist
+
+    @property
+    def coded(self) -> bool:
+        """Whether the lists hold codes rather than vectors."""
+        return isinstance(self._index, faiss.IndexIVFPQFastScan)
+
+    def set(self, settings: Settings) -> None:
+        """Use these settings from now on."""
+        self.settings = settings
+        # efSearch belongs to the HNSW quantizer. On the IVF index FAISS used to ignore it, and
+        # raises AttributeError today.
+        self._index.nprobe = settings.probes
+        if self.coded:
+            self._index.implem = 10  # query by query: a tenth faster than FAISS's choice here
+        faiss.downcast_index(self._index.quantizer).hnsw.efSearch = settings.ef_search
+        if self._on_gpu is not None:
+            self._on_gpu.nprobe = settings.probes
+
+    def search(
+        self, points: np.ndarray, k: int, exclude: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Find the `k` nearest rows of each point other than its `exclude` row (-1: none).
+
+        Returns:
+            Distances and row numbers, each of shape (n, k), nearest first.
+        """
+        available = len(self.points) - int((exclude >= 0).any())
+        if not 1 <= k <= available:
+            raise ValueError(f"`k` must be between 1 and the {available} rows there are, got {k}.")
+        points = np.ascontiguousarray(points, dtype=np.float32)
+        if self.exact:
+            return self._search_all(points, k, exclude)
+        # Tuned for k = 1; more neighbours need more candidates. One more, for the excluded row.
+        wanted = max(self.settings.candidates, 4 * k) + 1 if self.coded else k + 1
+        index = self._index if self._on_gpu is None else self._on_gpu
+        found = index.search(points, min(wanted, len(self.points)))[1]
+        distances, rows = self._rank(points, found, k, exclude)
+        # The lists read may hold too few rows; then only looking at all rows is right.
+        short = np.flatnonzero(rows[:, -1] < 0)
+        if len(short):
+            distances[short], rows[short] = self._search_all(points[short], k, exclude[short])
+        return distances, rows
+
+    def _search_all(
+        self, points: np.ndarray, k: int, exclude: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        if self._flat is None:
+            self._flat = faiss.IndexFlatL2(self.points.shape[1])
+            self._flat.add(self.points)
+        # FAISS rounds; a few more rows than asked for, ranked exactly, make up for it.
+        found = self._flat.search(points, min(k + 4, len(self.points)))[1]
+        return self._rank(points, found, k, exclude)
+
+    def _rank(
+        self, points: np.ndarray, found: np.ndarray, k: int, exclude: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Order candidates by exact distance and keep `k`; row -1 where there are too few."""
+        # An index from disk could name rows that do not exist; treat them as not found.
+        valid = (found >= 0) & (found < len(self.points)) & (found != exclude[:, None])
+        rows = np.where(valid, found, -1)
+        apart = self.points[rows] - points[:, None]  # (n, candidates, d)
+        squares = np.where(valid, np.einsum("ncd,ncd->nc", apart, apart), np.inf)
+        order = squares.argsort(axis=1, kind="stable")[:, :k]
+        return (
+            np.sqrt(np.take_along_axis(squares, order, 1)),
+            np.take_along_axis(rows, order, 1),
+        )
+
+    def to_gpu(self) -> None:
+        """Move the lists to the first GPU; the HNSW quantizer stays on the CPU."""
+        if not hasattr(faiss, "StandardGpuResources"):
+            raise ValueError(f"`device='cuda'` needs faiss-gpu: {_GPU_HELP}.")
+        if faiss.get_num_gpus() == 0:
+            raise ValueError("`device='cuda'` needs a GPU, and FAISS sees none; use 'cpu'.")
+        if self.exact:
+            return
+        # GPUs have no four-bit lists: the same centroids, with the vectors themselves.
+        plain = faiss.IndexIVFFlat(self._index.quantizer, self.points.shape[1], self.lists)
+        plain.add(self.points)
+        options = faiss.GpuClonerOptions()
+        options.allowCpuCoarseQuantizer = True
+        self._resources = faiss.StandardGpuResources()
+        self._on_gpu = faiss.index_cpu_to_gpu(self._resources, 0, plain, options)
+        self._on_gpu.nprobe = self.settings.probes
+
+    def to_bytes(self) -> bytes:
+        """Serialise what cannot be rebuilt from the points; empty for exact search."""
+        return b"" if self.exact else faiss.serialize_index(self._index).tobytes()
+
+    @classmethod
+    def from_bytes(
+        cls, content: bytes, points: np.ndarray, settings: Settings | None
+    ) -> "NearestRows":
+        """Read `to_bytes` back, over the same points."""
+        if not content:
+            return cls(points)
+        try:
+            index = faiss.deserialize_index(np.frombuffer(content, np.uint8))
+            quantizer = faiss.downcast_index(index.quantizer)
+        except (RuntimeError, AttributeError) as error:
+            raise DataError(f"FAISS cannot read it ({type(error).__name__})") from None
+        if not (
+            isinstance(index, faiss.IndexIVFPQFastScan | faiss.IndexIVFFlat)
+            and isinstance(quantizer, faiss.IndexHNSWFlat)
+            and index.metric_type == faiss.METRIC_L2
+            and (index.ntotal, index.d) == points.shape
+            and (quantizer.ntotal, quantizer.d) == (index.nlist, index.d)
+        ):
+            raise DataError("it is no IVF-HNSW index over these latents")
+        return cls(points, index, settings)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle as bytes; whoever receives it searches on the CPU."""
+        return {"points": self.points, "settings": self.settings, "content": self.to_bytes()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        other = self.from_bytes(state["content"], state["points"], state["settings"])
+        self.__dict__.update(other.__dict__)
+
+
+def build(points: np.ndarray, coded: bool) -> NearestRows:
+    """Build an IVF-HNSW index over `points`, its settings not yet chosen."""
+    count, dim = points.shape
+    codes = f"PQ{dim}x4fs" if coded else "Flat"
+    index = faiss.index_factory(dim, f"IVF{list_count(count)}_HNSW{_LINKS},{codes}")
+    index.cp.niter = 10
+    index.cp.max_points_per_centroid = 64
+    index.cp.min_points_per_centroid = 1  # FAISS prints a warning below this
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)  # threads would insert into the HNSW graph in a random order
+    try:
+        index.train(points)
+    finally:
+        faiss.omp_set_num_threads(threads)
+    index.add(points)
+    return NearestRows(points, index)
+
+
+def codes_suffice(rows: int, dim: int) -> bool:
+    """Tell whether four bits for each dimension tell most rows apart."""
+    return 16.0**dim > 16 * rows
+
+
+def list_count(rows: int) -> int:
+    """Choose how many lists share the rows: about twice the square root, a power of two."""
+    return 2 ** round(np.log2(2 * np.sqrt(rows)))
