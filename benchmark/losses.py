@@ -8,6 +8,7 @@
 Gradients are exact; second derivatives are not supported.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -68,6 +69,7 @@ def infonce(
             the released code does. The theory asks for independent negatives.
     """
     _check(anchors, positives, tau)
+    _check_negatives(anchors, negatives, hard_negatives)
     loss = _one_way(
         anchors,
         positives,
@@ -103,8 +105,8 @@ def _one_way(
     if hard_negatives is not None:
         hard = similarity.pairs(anchors[:, None], hard_negatives) / tau
         extra = hard - reference[:, None]
-    elif own and len(anchors) < 2:
-        raise ValueError("`anchors` must hold at least 2 rows, got 1: one row has no negatives.")
+    elif own:
+        _check_rows(anchors)
     return mean_logsumexp(
         anchors,
         candidates,
@@ -135,6 +137,28 @@ def _check(anchors: Tensor, positives: Tensor, tau: float) -> None:
         raise ValueError(f"`tau` must be positive, got {tau}.")
 
 
+def _check_rows(anchors: Tensor) -> None:
+    if len(anchors) < 2:
+        raise ValueError("`anchors` must hold at least 2 rows, got 1: one row has no negatives.")
+
+
+def _check_negatives(
+    anchors: Tensor, negatives: Tensor | str, hard_negatives: Tensor | None
+) -> None:
+    n, dim = anchors.shape
+    if isinstance(negatives, Tensor) and (negatives.ndim != 2 or negatives.shape[1] != dim):
+        raise ValueError(
+            f"`negatives` must have shape (m, {dim}), got {tuple(negatives.shape)}; "
+            "negatives of each anchor are `hard_negatives`."
+        )
+    if hard_negatives is not None and (
+        hard_negatives.ndim != 3 or hard_negatives.shape[::2] != (n, dim)
+    ):
+        raise ValueError(
+            f"`hard_negatives` must have shape ({n}, k, {dim}), got {tuple(hard_negatives.shape)}."
+        )
+
+
 def alignment_uniformity(
     anchors: Tensor,
     positives: Tensor,
@@ -151,6 +175,7 @@ def alignment_uniformity(
     _check(anchors, positives, tau)
     if not 0 <= alpha <= 1:
         raise ValueError(f"`alpha` must lie in [0, 1], got {alpha}.")
+    _check_rows(anchors)
     alignment = -similarity.pairs(anchors, positives).mean() / tau
     zero = widen(anchors.detach()).new_zeros(len(anchors))
     uniformity = mean_logsumexp(
@@ -163,8 +188,8 @@ def alignment_uniformity(
         count_reference=False,
         own=True,
     )
-    uniformity = uniformity - torch.log(torch.tensor(float(len(anchors) - 1)))
-    return (1 - alpha) * alignment.to(anchors.dtype) + alpha * uniformity
+    uniformity = uniformity - math.log(len(anchors) - 1)
+    return (1 - alpha) * alignment.to(uniformity.dtype) + alpha * uniformity
 
 
 def spectral(anchors: Tensor, positives: Tensor, *, similarity: Similarity | None = None) -> Tensor:
@@ -176,6 +201,7 @@ def spectral(anchors: Tensor, positives: Tensor, *, similarity: Similarity | Non
     if similarity.kernel != "dot":
         raise ValueError(f"`similarity` must be a dot product, got {similarity}; use Dot().")
     _check(anchors, positives, 1.0)
+    _check_rows(anchors)
     n = len(anchors)
     x = widen(similarity.embed(anchors))
     all_pairs = (x.T @ x).square().sum()
@@ -222,6 +248,11 @@ def ensemble(
     **options: object,
 ) -> Tensor:
     """Return the sum of `infonce` over processes, each with its own pairs and its own metric."""
+    if len(similarities) != len(batches):
+        raise ValueError(
+            f"`similarities` must be as many as the processes, {len(batches)}, "
+            f"got {len(similarities)}."
+        )
     losses = [
         infonce(anchors, positives, similarity=similarity, **options)
         for (anchors, positives), similarity in zip(batches, similarities, strict=True)

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from .kernels import KERNELS
@@ -16,7 +15,7 @@ from .similarities import Similarity
 
 # Terms this far below a row's largest count as zero. Most are, in the spaces that models learn,
 # and as denormal numbers they would make every later operation many times slower.
-NOTHING = 1e-25
+NOTHING = 1e-30
 
 
 def mean_logsumexp(
@@ -47,6 +46,8 @@ def mean_logsumexp(
     kernel = KERNELS[similarity.kernel](similarity, tau)
     dtype = torch.float64 if x.dtype == torch.float64 else torch.float32  # half is too coarse
     x, y = similarity.embed(x.to(dtype)), similarity.embed(y.to(dtype))
+    if not torch.is_grad_enabled():  # a Function is not told
+        x, y, reference, extra = x.detach(), y.detach(), reference.detach(), extra.detach()
     with torch.autocast(x.device.type, enabled=False):
         return _MeanLogSumExp.apply(x, y, reference, extra, kernel, dtype, count_reference, own)
 
@@ -86,8 +87,9 @@ class _MeanLogSumExp(torch.autograd.Function):
         return (total / n).to(dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # as constants, these gradients would silently be half right
+            raise RuntimeError("This loss has no second derivative; leave out `create_graph`.")
         return *(upstream.to(g.dtype) * g for g in ctx.saved_tensors), None, None, None, None
 
 

@@ -4,6 +4,7 @@ Every similarity knows `pairs(x, y)`, the similarity of matching rows with ordin
 `embed(x)` with `kernel`, from which `pairwise` computes all pairs of a batch in blocks.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -63,12 +64,17 @@ class Lp:
 class _Diagonal(nn.Module):
     """A learned positive diagonal, softplus of a free vector."""
 
-    def __init__(self, dim: int, start: float = 1.0) -> None:
+    def __init__(self, dim: int, start: float | Sequence[float] | Tensor = 1.0) -> None:
         super().__init__()
-        if not start > 0:
+        value = torch.as_tensor(start, dtype=torch.float64)
+        if value.shape not in ((), (dim,)):
+            raise ValueError(
+                f"`start` must be one number or {dim}, got shape {tuple(value.shape)}."
+            )
+        if not (value > 0).all():
             raise ValueError(f"`start` must be positive, got {start}.")
-        start = torch.full((dim,), float(start), dtype=torch.float64)
-        self.raw = nn.Parameter((start + torch.log(-torch.expm1(-start))).float())
+        raw = value + torch.log(-torch.expm1(-value))  # softplus, solved for its argument
+        self.raw = nn.Parameter(raw.float().expand(dim).clone())
 
     @property
     def value(self) -> Tensor:
@@ -77,7 +83,10 @@ class _Diagonal(nn.Module):
 
     def embed(self, x: Tensor) -> Tensor:
         """Return the vectors that the kernel compares: `x` scaled by the root of the diagonal."""
-        return widen(x) * widen(self.value).sqrt()
+        return widen(x) * self._wide_value().sqrt()
+
+    def _wide_value(self) -> Tensor:
+        return functional.softplus(widen(self.raw))
 
 
 class Metric(_Diagonal):
@@ -87,7 +96,7 @@ class Metric(_Diagonal):
 
     def pairs(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the similarity of matching vectors, over the last axis."""
-        return -((widen(x) - widen(y)).square() * widen(self.value)).sum(-1)
+        return -((widen(x) - widen(y)).square() * self._wide_value()).sum(-1)
 
 
 class Importance(_Diagonal):
@@ -97,7 +106,7 @@ class Importance(_Diagonal):
 
     def pairs(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the similarity of matching vectors, over the last axis."""
-        return (widen(x) * widen(y) * widen(self.value)).sum(-1)
+        return (widen(x) * widen(y) * self._wide_value()).sum(-1)
 
 
 Similarity = Dot | Lp | Metric | Importance

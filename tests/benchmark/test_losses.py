@@ -1,0 +1,398 @@
+"""Every loss and gradient against a loop over pairs in float64."""
+
+import pytest
+import torch
+from ident3d.benchmark import kernels
+from ident3d.benchmark.losses import (
+    LOSSES,
+    Dot,
+    Importance,
+    Lp,
+    Metric,
+    alignment_uniformity,
+    ensemble,
+    infonce,
+    spectral,
+    supervised,
+    tricl,
+)
+from torch.nn import functional
+
+DIM = 4
+SIZES = [2, 3, 17, 512]
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+START = torch.linspace(0.5, 2, DIM)
+
+# What the library compares with, and the same as one line for two vectors (raw: the learned part).
+SIMILARITIES = {
+    "dot": (Dot, lambda x, y, raw: (x * y).sum(-1)),
+    "l1": (lambda: Lp(1), lambda x, y, raw: -(x - y).abs().sum(-1)),
+    "l2": (lambda: Lp(2), lambda x, y, raw: -(x - y).square().sum(-1)),
+    "l3": (lambda: Lp(3), lambda x, y, raw: -(x - y).abs().pow(3).sum(-1)),
+    "l2.5": (lambda: Lp(2.5), lambda x, y, raw: -(x - y).abs().pow(2.5).sum(-1)),
+    "root1": (lambda: Lp(1, power=False), lambda x, y, raw: -root(x - y, 1)),
+    "root2": (lambda: Lp(2, power=False), lambda x, y, raw: -root(x - y, 2)),
+    "root3": (lambda: Lp(3, power=False), lambda x, y, raw: -root(x - y, 3)),
+    "metric": (
+        lambda: Metric(DIM, START),
+        lambda x, y, raw: -((x - y).square() * functional.softplus(raw)).sum(-1),
+    ),
+    "importance": (
+        lambda: Importance(DIM, START),
+        lambda x, y, raw: (x * y * functional.softplus(raw)).sum(-1),
+    ),
+}
+OPTIONS = {
+    "plain": {},
+    "tau": {"tau": 0.3},
+    "no positive": {"include_positive": False},
+    "hard": {"hard_negatives": True},
+    "symmetric": {"symmetric": True},
+    "self": {"self_negative": True},
+    "independent": {"negatives": True},
+    "positives": {"negatives": "positives"},
+    "both": {"negatives": "both"},
+    "all": {
+        "tau": 2.0,
+        "include_positive": False,
+        "hard_negatives": True,
+        "symmetric": True,
+        "self_negative": True,
+        "negatives": "both",
+    },
+}
+
+
+def root(difference, p):
+    return torch.linalg.vector_norm(difference, ord=p, dim=-1)
+
+
+def batch(n, spread=0.8, noise=0.4, seed=0):
+    """Anchors, positives, hard negatives and independent negatives, exact in float32."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape):
+        return torch.randn(*shape, DIM, generator=generator)
+
+    anchors = spread * draw(n)
+    return {
+        "anchors": anchors,
+        "positives": anchors + noise * draw(n),
+        "hard": anchors[:, None] + noise * draw(n, 3),
+        "free": spread * draw(5),
+    }
+
+
+def without(rows, i):
+    return torch.cat([rows[:i], rows[i + 1 :]])
+
+
+def row(pair, anchor, others, raw):
+    """The similarities of one anchor: pair by pair, or for large batches the whole row at once."""
+    if len(others) <= 40:
+        return torch.stack([pair(anchor, other, raw) for other in others])
+    return pair(anchor, others, raw)
+
+
+def one_way(pair, raw, z, tau, negatives, hard, include_positive, self_negative):
+    """InfoNCE by definition; z = (anchors, positives)."""
+    anchors, positives = z
+    pools = {"anchors": [anchors], "positives": [positives], "both": [anchors, positives]}
+    total = 0
+    for i in range(len(anchors)):
+        positive = pair(anchors[i], positives[i], raw)
+        logits = [positive[None]] if include_positive else []
+        if isinstance(negatives, str):
+            for pool in pools[negatives]:
+                others = pool if self_negative else without(pool, i)
+                logits.append(row(pair, anchors[i], others, raw))
+        else:
+            logits.append(row(pair, anchors[i], negatives, raw))
+        if hard is not None:
+            logits.append(row(pair, anchors[i], hard[i], raw))
+        logits = torch.cat(logits) / tau - positive / tau
+        others = logits[1:] if include_positive else logits
+        if include_positive and others.max() < 0:  # logsumexp would lose the digits
+            total = total + torch.log1p(others.exp().sum())
+        else:
+            total = total + logits.logsumexp(0)
+    return total / len(anchors)
+
+
+def reference(name, data, raw, options):
+    """Loss and gradients in float64 by loops."""
+    pair = SIMILARITIES[name][1]
+    data = {key: value.double().requires_grad_() for key, value in data.items()}
+    raw = None if raw is None else raw.detach().double().requires_grad_()
+    settings = {"tau": 1.0, "include_positive": True, "self_negative": False, **options}
+    symmetric = settings.pop("symmetric", False)
+    hard = data["hard"] if settings.pop("hard_negatives", False) else None
+    negatives = settings.pop("negatives", "anchors")
+    negatives = data["free"] if negatives is True else negatives
+    z = data["anchors"], data["positives"]
+    loss = one_way(pair, raw, z, negatives=negatives, hard=hard, **settings)
+    if symmetric:
+        back = one_way(pair, raw, z[::-1], negatives=negatives, hard=None, **settings)
+        loss = (loss + back) / 2
+    return loss, gradients(loss, data, raw)
+
+
+def computed(name, data, options, dtype):
+    """The library's loss and gradients."""
+    similarity = SIMILARITIES[name][0]()
+    raw = similarity.to(dtype).raw if isinstance(similarity, torch.nn.Module) else None
+    data = {key: value.to(dtype).requires_grad_() for key, value in data.items()}
+    options = dict(options)
+    if options.get("hard_negatives"):
+        options["hard_negatives"] = data["hard"]
+    if options.get("negatives") is True:
+        options["negatives"] = data["free"]
+    loss = infonce(data["anchors"], data["positives"], similarity=similarity, **options)
+    return loss, gradients(loss, data, raw)
+
+
+def gradients(loss, data, raw=None):
+    leaves = {**data, "raw": raw} if raw is not None else data
+    found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    return dict(zip(leaves, found, strict=True))
+
+
+def assert_same(ours, theirs, tolerance):
+    """Loss relative to itself, each gradient relative to its largest entry."""
+    (loss, grads), (right, right_grads) = ours, theirs
+    assert abs(loss.double() - right) <= tolerance * abs(right)
+    for key, gradient in right_grads.items():
+        if gradient is None:
+            assert grads[key] is None
+        else:
+            apart = (grads[key].double() - gradient).abs().max()
+            assert apart <= tolerance * gradient.abs().max(), key
+
+
+def learned(name):
+    similarity = SIMILARITIES[name][0]()
+    return similarity.raw if isinstance(similarity, torch.nn.Module) else None
+
+
+# Loops over 512 rows take a second each: there, every option once for each kind of kernel.
+CASES = [
+    (name, option, n)
+    for name in SIMILARITIES
+    for option in OPTIONS
+    for n in SIZES
+    if n < 512 or name in ("dot", "l3", "metric") or option in ("plain", "all")
+]
+
+
+@pytest.mark.parametrize(("name", "option", "n"), CASES)
+def test_infonce_equals_loops(name, option, n):
+    data, options = batch(n), OPTIONS[option]
+    right = reference(name, data, learned(name), options)
+    for dtype, tolerance in TOLERANCE.items():
+        assert_same(computed(name, data, options, dtype), right, tolerance)
+
+
+@pytest.mark.parametrize("name", SIMILARITIES)
+def test_infonce_in_many_blocks(name, monkeypatch):
+    monkeypatch.setattr(kernels._Kernel, "cpu_block", 40)
+    monkeypatch.setattr(kernels._Lp, "cpu_block", 40)
+    data = batch(17)  # blocks of one or two rows, the last one shorter
+    right = reference(name, data, learned(name), OPTIONS["hard"])
+    assert_same(computed(name, data, OPTIONS["hard"], torch.float64), right, 1e-10)
+
+
+@pytest.mark.parametrize("name", SIMILARITIES)
+def test_digits_survive_large_spaces(name):
+    """A learned space is 1 / 0.05 wide, and boxes lie to one side of 0."""
+    data = {key: value + 20 for key, value in batch(512, spread=6.0, noise=1.0).items()}
+    right = reference(name, data, learned(name), {})
+    for dtype, tolerance in TOLERANCE.items():
+        assert_same(computed(name, data, {}, dtype), right, tolerance)
+
+
+SMALL = {"l1": 8.0, "l2": 4.0, "l3": 3.0, "metric": 4.0}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_digits_survive_small_losses(name):
+    data = batch(17, spread=SMALL[name], noise=0.1)
+    right = reference(name, data, learned(name), {})
+    assert 1e-12 < right[0] < 1e-4
+    assert_same(computed(name, data, {}, torch.float32), right, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["l1", "l2.5", "root1", "root2", "root3"])
+def test_points_that_coincide_pull_nothing(name):
+    """Saturated boxes produce ties; the subgradient at 0 is 0, as torch's own."""
+    data = batch(17)
+    data["anchors"][1] = data["anchors"][0]
+    data["anchors"][3, 0] = data["anchors"][2, 0]
+    right = reference(name, data, None, {})
+    assert_same(computed(name, data, {}, torch.float64), right, 1e-10)
+
+
+def test_far_negatives_give_zero_not_nan():
+    anchors = torch.tensor([[0.0, 0.0], [1e4, 0.0]], requires_grad=True)
+    loss = infonce(anchors, anchors.detach() + 1, similarity=Lp(3))
+    loss.backward()
+    assert loss == 0
+    assert torch.isfinite(anchors.grad).all()
+
+
+def test_second_derivatives_are_refused():
+    data = {key: value.requires_grad_() for key, value in batch(3).items()}
+    loss = infonce(data["anchors"], data["positives"], similarity=Lp(1))
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        torch.autograd.grad(loss, data["anchors"], create_graph=True)
+
+
+def test_no_gradient_is_computed_for_nobody(monkeypatch):
+    monkeypatch.setattr(kernels._Lp, "pull", lambda *_: pytest.fail("gradient work"))
+    data = {key: value.requires_grad_() for key, value in batch(3).items()}
+    with torch.no_grad():
+        infonce(data["anchors"], data["positives"], similarity=Lp(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_embeddings_meet_float32_logits(dtype):
+    data = batch(17)
+    data = {key: value.to(dtype).float() for key, value in data.items()}
+    whole = computed("l2", data, {}, torch.float32)
+    half = computed("l2", data, {}, dtype)
+    assert half[0].dtype == torch.float32
+    assert half[1]["anchors"].dtype == dtype
+    assert torch.allclose(half[0], whole[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", ["dot", "l1", "l2", "l3", "metric"])
+def test_alignment_uniformity_equals_loops(name, n):
+    data = batch(n)
+    pair = SIMILARITIES[name][1]
+
+    def loops(data, raw):
+        anchors, positives = data["anchors"], data["positives"]
+        alignment = uniformity = 0
+        for i in range(n):
+            alignment = alignment - pair(anchors[i], positives[i], raw) / 0.7
+            terms = row(pair, anchors[i], without(anchors, i), raw) / 0.7
+            uniformity = uniformity + terms.exp().mean().log()
+        return (0.8 * alignment + 0.2 * uniformity) / n
+
+    def library(data, similarity):
+        return alignment_uniformity(
+            data["anchors"], data["positives"], similarity=similarity, tau=0.7, alpha=0.2
+        )
+
+    compare(name, data, loops, library)
+
+
+def compare(name, data, loops, library):
+    """Check a loss over a similarity, its gradients included, in both precisions."""
+    raw = learned(name)
+    raw = None if raw is None else raw.detach().double().requires_grad_()
+    leaves = {key: data[key].double().requires_grad_() for key in ("anchors", "positives")}
+    loss = loops(leaves, raw)
+    right = loss, gradients(loss, leaves, raw)
+    for dtype, tolerance in TOLERANCE.items():
+        similarity = SIMILARITIES[name][0]()
+        ours = similarity.to(dtype).raw if raw is not None else None
+        leaves = {key: data[key].to(dtype).requires_grad_() for key in ("anchors", "positives")}
+        loss = library(leaves, similarity)
+        assert loss.dtype == dtype
+        assert_same((loss, gradients(loss, leaves, ours)), right, tolerance)
+
+
+def spectral_loops(data, raw, pair):
+    anchors, positives = data["anchors"], data["positives"]
+    n = len(anchors)
+    attraction = sum(pair(anchors[i], positives[i], raw) for i in range(n)) / n
+    repulsion = 0
+    for i in range(n):
+        repulsion = repulsion + row(pair, anchors[i], without(anchors, i), raw).square().sum()
+    return repulsion / (n * (n - 1)) - 2 * attraction
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", ["dot", "importance"])
+def test_spectral_equals_loops(name, n):
+    compare(
+        name,
+        batch(n),
+        lambda data, raw: spectral_loops(data, raw, SIMILARITIES[name][1]),
+        lambda data, similarity: spectral(**data, similarity=similarity),
+    )
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("form", ["spectral", "infonce"])
+def test_tricl_equals_loops(form, n):
+    pair = SIMILARITIES["importance"][1]
+
+    def loops(data, raw):
+        if form == "spectral":
+            loss = spectral_loops(data, raw, pair)
+        else:
+            z = data["anchors"], data["positives"]
+            loss = one_way(pair, raw, z, 0.5, "anchors", None, True, False)
+        rows = [*data["anchors"], *data["positives"]]
+        moment = sum(torch.outer(z, z) for z in rows) / len(rows)
+        return loss + 0.1 * (moment - torch.eye(DIM)).square().sum()
+
+    def library(data, similarity):
+        return tricl(**data, similarity=similarity, form=form, tau=0.5, decorrelation=0.1)
+
+    compare("importance", batch(n), loops, library)
+
+
+def test_ensemble_is_the_sum_of_its_processes():
+    first, second = batch(17), batch(17, seed=1)
+    metrics = [Metric(DIM, 1.0), Metric(DIM, 3.0)]
+    pairs = [(data["anchors"], data["positives"]) for data in (first, second)]
+    total = ensemble(pairs, similarities=metrics, tau=0.5)
+    parts = [infonce(*p, similarity=m, tau=0.5) for p, m in zip(pairs, metrics, strict=True)]
+    assert torch.isclose(total, sum(parts))
+    total.backward()
+    assert all(metric.raw.grad.abs().min() > 0 for metric in metrics)
+
+
+def test_supervised_is_the_mean_over_all_entries():
+    outputs, latents = (
+        torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
+        torch.tensor([[1.0, 0.0], [0.0, 4.0]]),
+    )
+    assert supervised(outputs, latents) == (0 + 4 + 9 + 0) / 4
+
+
+def test_metric_starts_where_told():
+    assert torch.allclose(Metric(3, 400.0).value, torch.full((3,), 400.0))
+    assert torch.allclose(Metric(3, [0.01, 1.0, 25.0]).value, torch.tensor([0.01, 1.0, 25.0]))
+
+
+def test_names():
+    assert LOSSES["infonce"] is infonce
+    assert set(LOSSES) >= {"alignment-uniformity", "spectral", "tricl", "ensemble", "supervised"}
+
+
+@pytest.mark.parametrize(
+    ("call", "rule"),
+    [
+        (lambda z: infonce(z, z[:2], similarity=Dot()), r"`anchors` and `positives`"),
+        (lambda z: infonce(z[:1], z[:1], similarity=Dot()), "at least 2 rows"),
+        (lambda z: infonce(z, z, similarity=Dot(), tau=0), "`tau` must be positive"),
+        (lambda z: infonce(z, z, similarity=Dot(), negatives="anchor"), "Did you mean 'anchors'"),
+        (lambda z: infonce(z, z, similarity=Dot(), negatives=z[:, :2]), "`negatives` must have"),
+        (lambda z: infonce(z, z, similarity=Dot(), hard_negatives=z), "`hard_negatives` must have"),
+        (lambda z: alignment_uniformity(z, z, similarity=Dot(), alpha=2), "`alpha` must lie"),
+        (lambda z: alignment_uniformity(z[:1], z[:1], similarity=Dot()), "at least 2 rows"),
+        (lambda z: spectral(z, z, similarity=Lp(2)), "must be a dot product"),
+        (lambda z: spectral(z[:1], z[:1]), "at least 2 rows"),
+        (lambda z: Lp(0.5), "`p` must be at least 1"),
+        (lambda z: Metric(3, 0.0), "`start` must be positive"),
+        (lambda z: Metric(3, [1.0, 2.0]), "`start` must be one number or 3"),
+        (lambda z: ensemble([(z, z)], similarities=[]), "`similarities` must be as many"),
+    ],
+)
+def test_bad_arguments_are_named(call, rule):
+    with pytest.raises(ValueError, match=rule):
+        call(torch.randn(3, 3))
