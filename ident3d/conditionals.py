@@ -4,7 +4,7 @@
 that depends on the anchor alone; it is -inf outside the space. Text forms, both ways:
 
     normal:0.1   laplace:0.05   gennorm:3:0.05   vmf:10   anisotropic:5,5,25   fixed
-    x=normal:0.1,hue=fixed,others=laplace:0.05
+    x=normal:0.1,hue=fixed   x=normal:0.1,others=laplace:0.05
 """
 
 import re
@@ -172,6 +172,9 @@ class Fixed:
         """Fits any number of dimensions."""
 
 
+_FIXED = Fixed()
+
+
 def _anisotropic(method: str) -> Callable[..., Anisotropic]:
     return lambda *concentrations: Anisotropic(concentrations, method)
 
@@ -179,8 +182,8 @@ def _anisotropic(method: str) -> Callable[..., Anisotropic]:
 class Product:
     """Each factor or group its own conditional, on a box or unbounded space.
 
-    A factor's own name wins over its group, and `others` takes every factor not named. Without
-    `others` each factor must be covered: nothing is left to a silent default.
+    A factor's own name wins over its group. What is not named stays where it is, unless `others`
+    says what moves it.
 
         Product({"position": Normal(0.1), "object_hue": Fixed()}, others=Laplace(0.05))
     """
@@ -188,7 +191,7 @@ class Product:
     def __init__(
         self,
         parts: Mapping[str, Conditional],
-        others: Conditional | None = None,
+        others: Conditional = _FIXED,
         factors: Sequence[Factor] = FACTORS,
     ) -> None:
         self.parts = dict(parts)
@@ -201,7 +204,7 @@ class Product:
             part.check(len(selected))
 
     def __str__(self) -> str:
-        named = self.parts | ({} if self.others is None else {OTHERS: self.others})
+        named = self.parts | ({} if self.others == _FIXED else {OTHERS: self.others})
         return ",".join(f"{name}={part}" for name, part in named.items())
 
     def __repr__(self) -> str:
@@ -259,12 +262,6 @@ class Product:
         # Wide groups first, single factors last: what comes later overwrites.
         for name in sorted(reach, key=lambda name: (name in names, -len(reach[name]))):
             owner |= dict.fromkeys(reach[name], name)
-        missing = [f.name for i, f in enumerate(self.factors) if i not in owner]
-        if missing and self.others is None:
-            raise ValueError(
-                f"Every factor needs a conditional; {', '.join(missing)} got none. "
-                f"Add e.g. `{OTHERS}=fixed`."
-            )
         everyone = {i: owner.get(i, OTHERS) for i in range(len(self.factors))}
         return {name: [i for i in everyone if everyone[i] == name] for name in everyone.values()}
 
@@ -295,7 +292,7 @@ def parse(text: str, factors: Sequence[Factor] = FACTORS) -> Conditional:
         if name in parts:
             raise ValueError(f"`conditional` names {name!r} twice in {text!r}.")
         parts[name] = _parse_one(value)
-    return Product(parts, parts.pop(OTHERS, None), factors)
+    return Product(parts, parts.pop(OTHERS, _FIXED), factors)
 
 
 def _parse_one(text: str) -> Conditional:

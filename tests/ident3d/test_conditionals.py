@@ -157,6 +157,11 @@ def test_product_log_density_is_the_sum_of_its_parts():
     assert product.log_density(x, z) == pytest.approx(parts)
 
 
+def test_factors_not_named_stay_where_they_are():
+    drawn = parse("x=normal:0.1").sample(np.zeros((5, 10)), np.random.default_rng(0))
+    assert (drawn != 0).all(axis=0).tolist() == [True] + [False] * 9
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_factor_wins_over_its_group(order):
     pieces = ["spotlight_angle=fixed", "light=normal:0.1", "all=normal:0.2"]
@@ -173,6 +178,7 @@ TEXTS = [
     "anisotropic:5,5,25",
     "anisotropic-shell:5,5,25",
     "fixed",
+    "x=normal:0.1,object_hue=fixed",
     "x=normal:0.1,object_hue=fixed,others=laplace:1e-05",
     "position=anisotropic:5,5,25.5,hue=fixed,others=gennorm:3:0.05",
     "position=normal:1,rotation=normal:2,light=normal:3,hue=normal:4",
@@ -208,7 +214,6 @@ def test_text_form_of_other_factors():
         ("anisotropic:", "written `anisotropic:L1,L2,...`"),
         ("anisotropic:5,0", "`concentrations` must be finite and above 0"),
         ("fixed:1", "written `fixed`"),
-        ("x=normal:1", "y, z, alpha.* got none. Add e.g. `others=fixed`"),
         ("objct_hue=fixed,others=fixed", "Did you mean 'object_hue'"),
         ("x=normal:1,x=fixed,others=fixed", "names 'x' twice"),
         ("x=vmf:1,others=fixed", "cannot hold vmf:1"),
