@@ -66,13 +66,12 @@ def _checked_rows(path: Path, entry: dict[str, Any], data: Dataset) -> np.ndarra
 
 
 def _index_problems(folder: Path) -> Iterator[str]:
-    """The look-up index is optional; where it is, its digest must hold."""
-    index, record = folder / "index.faiss", folder / "index.json"
-    if not index.exists() and not record.exists():
-        return
-    try:
-        whole = file_sha256(index) == json.loads(record.read_bytes())["sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
-        whole = False
-    if not whole:
-        yield f"index.faiss or index.json is damaged; `ident3d index {folder}` rebuilds them."
+    """Look-up indexes are optional; where there is one, its digest must hold."""
+    for index in sorted({path.with_suffix(".faiss") for path in folder.glob("index*.*")}):
+        try:
+            record = json.loads(index.with_suffix(".json").read_bytes())
+            whole = file_sha256(index) == record["sha256"]
+        except (OSError, ValueError, KeyError, TypeError):
+            whole = False
+        if not whole:
+            yield f"{index.name} or its .json is damaged; `ident3d index {folder}` rebuilds it."

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import multiprocessing
 import os
@@ -150,6 +151,21 @@ def test_a_swapped_shard_is_found(tmp_path):
     data = make_dataset(tmp_path)
     shutil.copy(data.path / "shard-00000.h5", data.path / "shard-00001.h5")
     assert any("shard-00001.h5" in text for text in problems(data))
+
+
+@pytest.mark.parametrize("fault", ["flip", "no record", "no index"])
+def test_a_damaged_index_is_found(tmp_path, fault):
+    data = make_dataset(tmp_path)
+    (data.path / "index.faiss").write_bytes(b"content")
+    digest = hashlib.sha256(b"content").hexdigest()
+    (data.path / "index.json").write_text(json.dumps({"sha256": digest}))
+    assert not list(problems(data))
+    if fault == "flip":
+        (data.path / "index.faiss").write_bytes(b"cOntent")
+    else:
+        (data.path / ("index.json" if fault == "no record" else "index.faiss")).unlink()
+    (problem,) = problems(data)
+    assert problem.startswith("index.faiss")
 
 
 def edit(root, change):
