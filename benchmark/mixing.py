@@ -61,7 +61,11 @@ def best_conditioned(dim: int, rng: np.random.Generator, draws: int) -> np.ndarr
 
 
 def condition_numbers(matrices: np.ndarray) -> np.ndarray:
-    """Return the 2-norm condition numbers of a stack of matrices, (k, n, n) -> (k,)."""
-    singular = np.linalg.svd(matrices, compute_uv=False)
-    with np.errstate(divide="ignore"):
-        return singular[:, 0] / singular[:, -1]
+    """Return the 2-norm condition numbers of a stack of matrices, (k, n, n) -> (k,).
+
+    From the eigenvalues of A'A: several times faster than singular values, and as good for the
+    well-conditioned matrices that are looked for here (above 10^7 this only says "large").
+    """
+    eigenvalues = np.linalg.eigvalsh(matrices.swapaxes(-1, -2) @ matrices)
+    largest = eigenvalues[:, -1]
+    return np.sqrt(largest / np.maximum(eigenvalues[:, 0], 1e-16 * largest))

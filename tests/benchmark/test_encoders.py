@@ -1,0 +1,76 @@
+import pytest
+import torch
+from ident3d.benchmark.encoders import make_head, mlp, resnet18
+from torch import nn
+
+FEATURES = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
+
+
+def test_unbounded_scales():
+    assert torch.allclose(make_head("unbounded", 3, size=20.0)(FEATURES), 20 * FEATURES)
+
+
+def test_sphere_has_its_radius():
+    out = make_head("sphere", 3, size=4.5)(FEATURES)
+    assert torch.allclose(out.norm(dim=1), torch.tensor(4.5))
+    assert torch.allclose(nn.functional.cosine_similarity(out, FEATURES), torch.tensor(1.0))
+
+
+def test_box_is_sigmoid_times_its_sides():
+    head = make_head("box", 3, size=20.0)
+    assert torch.allclose(head(FEATURES), 20 * FEATURES.sigmoid())
+    assert head.size.shape == (3,)  # each side is its own
+    far = head(1e3 * FEATURES)
+    assert far.min() >= 0
+    assert far.max() <= 20 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("space", ["unbounded", "sphere", "box"])
+def test_sizes_are_learned_or_fixed(space):
+    learned, fixed = make_head(space, 3, size=2.0), make_head(space, 3, size=2.0, learnable=False)
+    assert [name for name, _ in learned.named_parameters()] == ["log_size"]
+    assert not list(fixed.parameters())
+    assert torch.allclose(learned.size, torch.tensor(2.0))
+    assert torch.equal(learned(FEATURES), fixed(FEATURES))
+    learned.load_state_dict(fixed.state_dict())
+
+
+@pytest.mark.parametrize("size", [0.01, 1.0, 100.0])
+def test_a_step_changes_any_size_by_the_same_share(size):
+    """The reason why sizes are logarithms: 1 grows to 20 as fast as 10 grows to 200."""
+    head = make_head("unbounded", 3, size=size)
+    optimizer = torch.optim.Adam(head.parameters(), lr=0.1)
+    (head(FEATURES) - 1000 * FEATURES).square().mean().backward()
+    optimizer.step()
+    assert torch.isclose(head.size / size, torch.tensor(0.1).exp(), rtol=1e-4)
+
+
+def test_mlp_has_the_papers_widths():
+    encoder = mlp(10, make_head("sphere", 10))
+    linear = [layer for layer in encoder if isinstance(layer, nn.Linear)]
+    assert [layer.out_features for layer in linear] == [100, 500, 500, 500, 500, 100, 10]
+    assert {m.negative_slope for m in encoder if isinstance(m, nn.LeakyReLU)} == {0.01}
+    assert encoder(torch.randn(4, 10)).shape == (4, 10)
+
+
+def test_mlp_takes_other_widths_and_inputs():
+    encoder = mlp(3, make_head("box", 3), inputs=7, widths=[8, 9])
+    linear = [layer for layer in encoder if isinstance(layer, nn.Linear)]
+    assert [(layer.in_features, layer.out_features) for layer in linear] == [(7, 8), (8, 9), (9, 3)]
+
+
+def test_resnet18_is_ten_times_as_wide_as_its_output():
+    encoder = resnet18(4, make_head("box", 4, size=2.0)).eval()
+    assert encoder[0].fc.out_features == 40
+    with torch.no_grad():
+        out = encoder(torch.randn(2, 3, 32, 32))
+    assert out.shape == (2, 4)
+    assert out.min() >= 0
+    assert out.max() <= 2
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match="Did you mean 'sphere'"):
+        make_head("spheres", 3)
+    with pytest.raises(ValueError, match="`size` must be positive"):
+        make_head("box", 3, size=0.0)
