@@ -75,7 +75,8 @@ def list_(ids: tuple[str, ...], as_json: bool) -> None:
 
 @click.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--tier", default="cpu", show_default=True, help="Size of the run: paper or cpu.")
+@click.option("--tier", default="cpu", show_default=True, help="Size of the run; `list` has them.")
+@click.option("--data", type=click.Path(path_type=Path), help="Data set of an image experiment.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Seeds 0, 1, …")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="At a time.")
@@ -84,6 +85,7 @@ def list_(ids: tuple[str, ...], as_json: bool) -> None:
 def run(
     ids: tuple[str, ...],
     tier: str,
+    data: Path | None,
     seeds: int,
     out: Path,
     workers: int,
@@ -100,6 +102,8 @@ def run(
 
     command = shlex.join(["ident3d", *sys.argv[1:]])
     changed = dict(_change(text) for text in changes)
+    if data is not None:
+        changed["data"] = str(data)
     jobs = [
         Job(experiment, tier, experiment.settings(tier, changed), seed, out, command)
         for experiment in experiments.select(ids)
@@ -115,6 +119,8 @@ def run(
         for job in todo:
             state = "goes on" if (job.folder / "checkpoint.safetensors").exists() else "new"
             click.echo(f"{job.label}: {state}")
+            if plan := job.experiment.plan(job.settings):
+                click.echo(plan)
         return
     failed = [job for job, outcome in run_all(todo, workers) if not _told(job, outcome)]
     if failed:

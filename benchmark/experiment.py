@@ -10,7 +10,7 @@ from ident3d.errors import choose
 
 from .train import Training
 
-Run = Callable[[Any, int, Path | None, str], dict[str, Any]]
+Run = Callable[[Any, int, Path | None, str], dict[str, Any] | list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Experiment:
         tiers: Settings of each tier.
         published: Score -> (mean, std), fractions of 1; std None where the paper gives none.
         runner: `module:function(settings, seed, checkpoint, label)`, imported when it is run,
-            which returns the fields of a record.
+            which returns the fields of a record, or of several: the last one says "done".
+        planner: `module:function(settings)`, which tells in words what a run would cost.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Experiment:
     tiers: Mapping[str, Training]
     published: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
     runner: str = "ident3d.benchmark.synthetic_run:run"
+    planner: str | None = None
 
     def settings(self, tier: str, changes: Mapping[str, str] | None = None) -> Training:
         """Return the settings of a tier, with `changes` given as text."""
@@ -42,8 +44,16 @@ class Experiment:
     @property
     def run(self) -> Run:
         """The function that runs it."""
-        module, name = self.runner.split(":")
-        return getattr(importlib.import_module(module), name)
+        return _imported(self.runner)
+
+    def plan(self, settings: Training) -> str:
+        """Tell what a run would cost; empty if nothing says."""
+        return _imported(self.planner)(settings) if self.planner else ""
+
+
+def _imported(place: str) -> Any:
+    module, name = place.split(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def plain(settings: Training) -> dict[str, Any]:

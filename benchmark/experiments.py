@@ -5,22 +5,25 @@ from fnmatch import fnmatchcase
 
 from ident3d.errors import choose
 
-from . import aninfonce_rows, marginal_rows, table_rows
+from . import aninfonce_rows, marginal_rows, table4, table_rows
 from .experiment import Experiment
 
 TIERS = {
     "paper": "The settings of the papers; hours on a GPU.",
     "cpu": "The same row made small enough for two cores: minutes.",
+    "small": "Images of 64 px, a few thousand rendered pairs: an hour on two cores for all rows.",
+    "tiny": "Images of 64 px, position alone, hundreds of rendered pairs: a minute or two.",
 }
 FAMILIES = {
     "table1": "Table 1: identifiability up to affine maps (R2), Zimmermann et al. 2021",
     "table2": "Table 2: identifiability up to permutations (MCC), Zimmermann et al. 2021",
     "marginal": "Figure: a marginal that is not uniform, Zimmermann et al. 2021",
     "aninfonce": "AnInfoNCE, Rusak et al. 2024",
+    "table4": "Tables 4 and 5: 3DIdent, Zimmermann et al. 2021, and more rows on the same data",
 }
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.id: experiment
-    for rows in (table_rows, marginal_rows, aninfonce_rows)
+    for rows in (table_rows, marginal_rows, aninfonce_rows, table4)
     for experiment in rows.EXPERIMENTS
 }
 

@@ -55,30 +55,40 @@ def finished(out: Path) -> set[tuple[str, ...]]:
     """Return the keys of the runs that have a record below `out`."""
     if not out.is_dir():
         return set()
-    return {_key(r.experiment, r.tier, r.seed, r.settings or {}) for r in load_all(out, [])}
+    return {
+        _key(r.experiment, r.tier, r.seed, r.settings or {})
+        for r in load_all(out, [])
+        if r.protocol == "clean"  # saved last
+    }
 
 
 def run(job: Job) -> Path:
     """Do one run, from its checkpoint if there is one, and return its record's path."""
     with _alone(job.folder):
-        fields = job.experiment.run(
+        found = job.experiment.run(
             job.settings, job.seed, job.folder / "checkpoint.safetensors", job.label
         )
-        result = Result(
-            method=job.experiment.method,
-            experiment=job.experiment.id,
-            tier=job.tier,
-            protocol="clean",
-            seed=job.seed,
-            settings=plain(job.settings),
-            environment=environment(),
-            commit=commit(),
-            command=job.command,
-            **fields,
-        )
-        path = result.save(job.out)
+        for fields in found if isinstance(found, list) else [found]:
+            path = _save(job, dict(fields))
         shutil.rmtree(job.folder)
     return path
+
+
+def _save(job: Job, fields: dict[str, Any]) -> Path:
+    """Write one record of a run, and the embeddings that come with it."""
+    embeddings = fields.pop("embeddings", None)
+    common = {
+        "method": job.experiment.method,
+        "experiment": job.experiment.id,
+        "tier": job.tier,
+        "protocol": "clean",
+        "seed": job.seed,
+        "settings": plain(job.settings),
+        "environment": environment(),
+        "commit": commit(),
+        "command": job.command,
+    }
+    return Result(**common | fields).save(job.out, embeddings)
 
 
 def run_all(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Path | Exception]]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from ident3d.dataset import Dataset
 from ident3d.errors import DataError
@@ -13,12 +14,14 @@ from .schema import MAX_DIM
 from .scoring import correlation, points, score
 
 
-def scored_latents(data: Dataset, protocol: str) -> tuple[np.ndarray, list[str]]:
+def scored_latents(
+    data: Dataset, protocol: str, rows: int | None = None
+) -> tuple[np.ndarray, list[str]]:
     """Return the latents that a protocol scores, and their names: factors held fixed are left out.
 
     A fixed factor has no variance to explain: R2 and MCC do not exist for it.
     """
-    latents = data.latents[: scored_rows(protocol, len(data))]
+    latents = data.latents[: scored_rows(protocol, len(data)) if rows is None else rows]
     varies = np.ptp(latents, axis=0) > 0
     if not varies.any():
         raise DataError(f"{data.path} varies no factor, so there is nothing to score.")
@@ -27,25 +30,34 @@ def scored_latents(data: Dataset, protocol: str) -> tuple[np.ndarray, list[str]]
     ]
 
 
-def image_record(data: Dataset, embeddings: np.ndarray, *, protocol: str, **fields: Any) -> Result:
-    """Score the embeddings of a split's first rows and return the record of the run."""
-    latents, factors = scored_latents(data, protocol)
+def image_fields(data: Dataset, embeddings: np.ndarray, protocol: str) -> dict[str, Any]:
+    """Score the embeddings of a split's first rows; return those fields of a record."""
+    latents, factors = scored_latents(data, protocol, len(embeddings))
     scores = score(latents, embeddings, protocol, factors)
     scores |= probe_scores(latents, embeddings, factors)
-    return Result(
-        protocol=protocol,
-        scores=scores,
-        data={
-            "name": data.path.parent.name,
+    return {
+        "protocol": protocol,
+        "scores": scores,
+        "data": {
+            "name": data.path.resolve().parent.name,
             "split": data.split,
             "rows": len(data),
             "fingerprint": data.fingerprint,
         },
         # Wider ones, such as a backbone's features, are scored but not drawn.
-        correlation=correlation(latents, embeddings) if embeddings.shape[1] <= MAX_DIM else None,
-        factors=factors,
-        points=points(latents, embeddings, protocol),
-        environment=environment(),
-        commit=commit(),
-        **fields,
-    )
+        "correlation": correlation(latents, embeddings) if embeddings.shape[1] <= MAX_DIM else None,
+        "factors": factors,
+        "points": points(latents, embeddings, protocol),
+    }
+
+
+def image_record(data: Dataset, embeddings: np.ndarray, *, protocol: str, **fields: Any) -> Result:
+    """Score embeddings and return the record of the run that made them."""
+    found = image_fields(data, embeddings, protocol)
+    return Result(environment=environment(), commit=commit(), **found, **fields)
+
+
+def matched(correlation: np.ndarray) -> list[int]:
+    """Return, for each learned dimension, the factor that it was matched with, as MCC does."""
+    factors, dimensions = linear_sum_assignment(np.abs(correlation), maximize=True)
+    return factors[np.argsort(dimensions)].tolist()

@@ -1,0 +1,132 @@
+"""Tables 4 and 5 of Zimmermann et al. 2021 on 3DIdent, and rows of ours on the same data.
+
+A row says what makes its pairs and what the model assumes; a tier says how large it is. Table 5 is
+table 4 scored on training rows: its scores stand in the same records, as `r2_train`, `mcc_train`.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from .experiment import Experiment
+from .image_settings import ImageSettings
+
+RUNNER = "ident3d.benchmark.image_run:run"
+PLANNER = "ident3d.benchmark.image_plan:plan"
+
+# The settings of the paper: batch 512, Adam 1e-4, 200,000 steps, pairs looked up in 250,000 rows.
+PAPER = ImageSettings(steps=200_000, lr=1e-4, evaluations=100, pairs="nearest")
+
+# 64 px, a few thousand pairs. Two uniform rows are a positive's distance apart so rarely that at
+# width 0.1 a batch of 128 would hold no negative worth telling apart; at 0.3 they overlap.
+SMALL: dict[str, Any] = {
+    "pairs": "exact",
+    "size": None,
+    "batch": 128,
+    "steps": 400,
+    "lr": 1e-3,
+    "schedule": "one-cycle",
+    "evaluations": 8,
+    "train_rows": 1_000,
+    "watched": 500,
+}
+
+# 64 px, position alone, hundreds of pairs: three dimensions, so 128 rows overlap at width 0.2.
+TINY: dict[str, Any] = SMALL | {
+    "dim": 3,
+    "encoder": "compact",
+    "steps": 300,
+    "lr": 1e-3,
+    "evaluations": 6,
+}
+WIDTH = {"paper": 0.1, "small": 0.3, "tiny": 0.2}
+# What the AnInfoNCE rows use: known widths, different for each group of factors.
+MIXED = {
+    "paper": "position=normal:0.1,rotation=normal:0.2,light=normal:0.1,hue=normal:0.15",
+    "small": "position=normal:0.2,rotation=normal:0.45,light=normal:0.3,hue=normal:0.3",
+}
+
+# id, title, method, what it changes, published R2 and MCC in percent: test, then train (table 5)
+Row = tuple[str, str, str, dict[str, Any], tuple[float, ...]]
+NORMAL, LAPLACE = {"conditionals": "normal"}, {"conditionals": "laplace"}
+UNBOUNDED = {"model_space": "unbounded"}
+SPHERE = {"model_space": "sphere", "similarity": "dot"}
+ROWS: tuple[Row, ...] = (
+    ("1", "normal → box, Normal", "InfoNCE", NORMAL, (96.73, 98.31, 97.83, 98.85)),
+    (
+        *("2", "normal → unbounded, Normal", "InfoNCE", NORMAL | UNBOUNDED),
+        (96.43, 54.94, 97.72, 55.90),
+    ),
+    ("3", "laplace → box, Normal", "InfoNCE", LAPLACE, (96.87, 98.38, 97.95, 98.94)),
+    ("4", "normal → sphere, vMF", "InfoNCE", NORMAL | SPHERE, (65.74, 42.44, 66.73, 42.72)),
+    (
+        *("5", "SimCLR augmentations → sphere, vMF", "SimCLR"),
+        NORMAL | SPHERE | {"pairs": "augmented"},
+        (45.51, 46.34),
+    ),
+    (
+        *("supervised", "latents → unbounded", "Supervised"),
+        NORMAL | UNBOUNDED | {"loss": "supervised"},
+        (98.67, 99.33, 99.98, 99.99),
+    ),
+    ("identity", "the pixels themselves", "Identity", NORMAL | {"loss": "identity"}, (5.25,)),
+    ("random", "an untrained encoder", "Untrained", NORMAL | {"loss": "random"}, ()),
+)
+# A metric and a box that both scale would leave each other's size open, so the box is [0, 2]^d.
+METRIC = {
+    "similarity": "metric",
+    "size": 2.0,
+    "learnable": False,
+    "objective_lr": 1e-2,
+}
+BEYOND: tuple[Row, ...] = (
+    ("pairs/nearest", "normal, looked up: nearest → box, Normal", "InfoNCE", NORMAL, ()),
+    ("pairs/weighted", "normal, looked up: weighted → box, Normal", "InfoNCE", NORMAL, ()),
+    ("aninfonce", "per-factor normal → box, learned metric", "AnInfoNCE", METRIC, ()),
+    ("aninfonce/plain", "per-factor normal → box, Normal", "InfoNCE", {}, ()),
+    (
+        *("ensemble", "two processes → box, two learned metrics", "AnInfoNCE ensemble"),
+        METRIC | {"loss": "ensemble"},
+        (),
+    ),
+    (
+        *("hard-negatives", "normal, hard negatives → box, Normal", "InfoNCE, hard negatives"),
+        NORMAL | {"hard_count": 1},
+        (),
+    ),
+)
+
+
+def _experiment(row: Row) -> Experiment:
+    name, title, method, changes, published = row
+    tiers = {
+        tier: _settings(name, tier, replace(PAPER, **base), changes)
+        for tier, base in (("paper", {}), ("small", SMALL), ("tiny", TINY))
+        if tier in MIXED or "conditionals" in changes
+    }
+    names = ("r2", "mcc", "r2_train", "mcc_train")
+    scores = {k: (v / 100, None) for k, v in zip(names, published, strict=False)}
+    return Experiment(f"table4/{name}", title, method, tiers, scores, RUNNER, PLANNER)
+
+
+def _settings(name: str, tier: str, base: ImageSettings, changes: dict[str, Any]) -> ImageSettings:
+    """Return a row's settings in a tier: its conditional at the tier's width."""
+    width, changes = WIDTH[tier], dict(changes)
+    normal, kind = f"normal:{width}", changes.pop("conditionals", "mixed")
+    conditionals = {"normal": normal, "laplace": f"laplace:{width}", "mixed": MIXED.get(tier)}
+    changes["conditionals"] = (conditionals[kind],)
+    rendered = base.pairs == "exact" and not name.startswith("pairs/")
+    if rendered and kind != "normal":
+        changes["splits"] = (f"train-{kind}",)
+    if name == "ensemble":
+        changes["conditionals"] = (normal, conditionals["mixed"])
+        changes["splits"] = ("train", "train-mixed") if rendered else ("train", "train")
+    if name.startswith("pairs/"):
+        changes["pairs"] = name.removeprefix("pairs/")
+    if changes.get("hard_count"):
+        changes["hard"] = f"normal:{2 * width:g}"
+    if changes.get("similarity") == "metric":
+        changes["metric_start"] = 0.5 / width**2
+    return replace(base, **changes)
+
+
+EXPERIMENTS = tuple(map(_experiment, (*ROWS, *BEYOND)))
