@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import struct
 import sys
 import tempfile
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import radians
@@ -14,12 +16,13 @@ import numpy as np
 
 from . import scene
 from .presets import Quality
-from .scene import SceneState, Vector
+from .scene import Box, SceneState, Vector, teapot_box
 from .teapot import teapot
 
 GPU_TYPES = ("OPTIX", "CUDA", "HIP", "ONEAPI", "METAL")
 _GROUND_HALF = 750.0
 _TARGA_HEADER = 18  # bytes before the pixels
+_TARGA_SIZE_AT = 12  # where in the header width and height stand
 
 
 def load_bpy() -> ModuleType:
@@ -79,8 +82,7 @@ class Renderer:
     """One Blender scene, kept for as long as the process lives: make one per process.
 
     Args:
-        quality: Samples and denoising. Fixed for good: with persistent data, Cycles does not
-            notice when its settings change between renders.
+        quality: Samples and denoising, fixed for good.
         resolution: Pixels along each side.
         threads: CPU threads; 0 takes all there are.
         gpu: The card to render on; None is the CPU.
@@ -100,6 +102,7 @@ class Renderer:
         self._resolution = resolution
         # Blender saves to a nameless file, so a kill leaves nothing behind.
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the renderer)
+        weakref.finalize(self, self._file.close)
         with quiet(verbose):
             self.bpy.ops.wm.read_factory_settings(use_empty=True)
         self.scene = self.bpy.context.scene
@@ -110,6 +113,7 @@ class Renderer:
         self._set_engine(quality, threads)
         self._set_device(gpu)
         self._set_output(resolution)
+        self._closeup = self._add_closeup(quality)
 
     def apply(self, state: SceneState) -> None:
         """Put the scene into a state; everything else stands still."""
@@ -128,12 +132,34 @@ class Renderer:
     def render(self, state: SceneState) -> np.ndarray:
         """Render a state to an image, uint8 (resolution, resolution, 3)."""
         self.apply(state)
-        with quiet(self._verbose):
-            self.bpy.ops.render.render(write_still=True)
-        self._file.seek(_TARGA_HEADER)
+        image = self._shoot(self.scene)
+        if self._closeup:
+            left, top, right, bottom = box = teapot_box(state, self._resolution)
+            if left < right and top < bottom:
+                image[top:bottom, left:right] = self._shoot_box(box)
+        return image
+
+    def _shoot_box(self, box: Box) -> np.ndarray:
+        """Render the pixels of a box with the samples meant for the teapot."""
+        left, top, right, bottom = box
         size = self._resolution
-        pixels = np.frombuffer(self._file.read(3 * size * size), np.uint8)
-        return np.ascontiguousarray(pixels.reshape(size, size, 3)[::-1, :, ::-1])  # BGR, bottom up
+        render = self._closeup.render
+        # Blender cuts fractions of a pixel off, so a quarter guards whole ones from rounding.
+        render.border_min_x, render.border_max_x = (left + 0.25) / size, (right + 0.25) / size
+        render.border_min_y = (size - bottom + 0.25) / size
+        render.border_max_y = (size - top + 0.25) / size
+        return self._shoot(self._closeup)
+
+    def _shoot(self, shot: Any) -> np.ndarray:
+        """Render a Blender scene and read what it saved."""
+        with quiet(self._verbose):
+            self.bpy.ops.render.render(write_still=True, scene=shot.name)
+        self._file.seek(0)
+        header = self._file.read(_TARGA_HEADER)
+        width, height = struct.unpack_from("<HH", header, _TARGA_SIZE_AT)
+        pixels = np.frombuffer(self._file.read(3 * width * height), np.uint8)
+        # Targa stores blue first and the bottom row first.
+        return np.ascontiguousarray(pixels.reshape(height, width, 3)[::-1, :, ::-1])
 
     def _add(self, name: str, data: Any) -> Any:
         thing = self.bpy.data.objects.new(name, data)
@@ -198,10 +224,10 @@ class Renderer:
 
     def _add_camera(self) -> None:
         camera = self.bpy.data.cameras.new("camera")
-        camera.lens, camera.sensor_width = 35, 50
+        camera.lens, camera.sensor_width = scene.LENS, scene.SENSOR
         camera.clip_start, camera.clip_end = 0.1, 100
         self.scene.camera = self._add("camera", camera)
-        self._point(self.scene.camera, scene.CAMERA_PLACE, (0, 0, 0), up=(0, 0, 1))
+        self._point(self.scene.camera, scene.CAMERA_PLACE, (0, 0, 0), scene.CAMERA_UP)
 
     def _point(self, thing: Any, place: Vector, target: Vector, up: Vector) -> None:
         matrix = np.eye(4)
@@ -251,3 +277,17 @@ class Renderer:
         self.scene.view_settings.view_transform = "Standard"
         self.scene.view_settings.look = "None"
         self.scene.view_settings.exposure, self.scene.view_settings.gamma = 0, 1
+
+    def _add_closeup(self, quality: Quality) -> Any:
+        """Copy the scene for the teapot's box, or return None if that takes no more samples.
+
+        Most of what noise there is lies on the teapot, which covers a ninth of the image: more
+        samples go there. It has to be a scene of its own, because with persistent data Cycles
+        does not notice when a scene's settings change between renders.
+        """
+        if quality.teapot_samples <= quality.samples:
+            return None
+        closeup = self.scene.copy()  # of the same objects
+        closeup.cycles.samples = quality.teapot_samples
+        closeup.render.use_border = closeup.render.use_crop_to_border = True
+        return closeup

@@ -86,7 +86,7 @@ def _works(card: Gpu) -> str | None:
 def _try_out(card: Gpu) -> str | None:
     """Render a few pixels on a card; returns None, or what Blender says."""
     try:
-        quality = Quality(1, light_tree=False, prefilter="NONE", denoiser="FAST")
+        quality = Quality(1, 0, light_tree=False, prefilter="NONE", denoiser="FAST")
         Renderer(quality, 16, gpu=card).render(scene_state(np.zeros(10)))
     except RuntimeError as error:
         return " ".join(str(error).split())

@@ -13,12 +13,17 @@ import numpy as np
 from ident3d.errors import choose
 from ident3d.factors import FACTORS, to_scene
 
+from .teapot import teapot
+
 Vector = tuple[float, float, float]
+Box = tuple[int, int, int, int]  # left, top, right, bottom, in pixels
 
 TEAPOT_SCALE = 1.5
 TEAPOT_SIZE = 4.442117  # the scaled teapot's largest dimension
 
 CAMERA_PLACE = (8.0, 0.0, 8.0)  # looks at the origin
+CAMERA_UP = (0.0, 0.0, 1.0)
+LENS, SENSOR = 35.0, 50.0  # mm
 GROUND_HEIGHT = -TEAPOT_SIZE
 KEY_PLACE = (0.0, 0.0, 7.0)  # shines straight down, as the sun does
 SPOTLIGHT_RADIUS = 4.0
@@ -93,3 +98,24 @@ def look_at(place: Vector, target: Vector, up: Vector) -> np.ndarray:
     right = np.cross(up, backward)
     right = right / np.linalg.norm(right)
     return np.stack([right, np.cross(backward, right), backward], axis=1)
+
+
+def turn(angles: Vector) -> np.ndarray:
+    """Build the rotation, shape (3, 3), of Euler angles in the order XYZ."""
+    (sx, sy, sz), (cx, cy, cz) = np.sin(angles), np.cos(angles)
+    about_x = np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])
+    about_y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
+    about_z = np.array([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
+    return about_z @ about_y @ about_x
+
+
+def teapot_box(state: SceneState, resolution: int, margin: int = 2) -> Box:
+    """Find the pixels that the teapot may touch, with a margin for the pixel filter."""
+    points = TEAPOT_SCALE * teapot().vertices @ turn(state.teapot_turn).T + state.teapot_place
+    seen = (points - CAMERA_PLACE) @ look_at(CAMERA_PLACE, (0, 0, 0), CAMERA_UP)
+    right, up = (LENS / SENSOR * seen[:, :2] / -seen[:, 2:]).T  # from -0.5 to 0.5
+    pixels = resolution * np.stack([0.5 + right, 0.5 - up], axis=1)
+    low = np.floor(pixels.min(axis=0)).astype(int) - margin
+    high = np.ceil(pixels.max(axis=0)).astype(int) + margin
+    left, top, right, bottom = np.clip([*low, *high], 0, resolution).tolist()
+    return left, top, right, bottom

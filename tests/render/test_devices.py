@@ -27,7 +27,7 @@ def test_one_broken_card_of_two_is_left_out():
 
 
 def test_a_device_that_is_not_there_lists_what_is():
-    with pytest.raises(ValueError, match=r"`device` hip is not on this machine; .*: cpu, cuda, opt"):
+    with pytest.raises(ValueError, match="finds: cpu, cuda, optix"):
         choose_cards("hip", CUDA + OPTIX, works)
     with pytest.raises(ValueError, match="Blender finds: cpu"):
         choose_cards("cuda", [], works)
