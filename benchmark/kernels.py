@@ -14,7 +14,7 @@ class _Kernel:
 
     # On a CPU a block and its scratch should stay in cache; a GPU wants few and large launches.
     cpu_block = 2**19
-    gpu_block = 2**25
+    gpu_block = 2**24
 
     def __init__(self, similarity: Similarity, tau: float) -> None:
         self.tau = tau

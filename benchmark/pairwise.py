@@ -77,12 +77,12 @@ class _MeanLogSumExp(torch.autograd.Function):
             logits = kernel.logits(block)
             if own:
                 _leave_out_own(logits, block, n)
-            value, weights, others = _softmax(logits, extra[block], count_reference)
+            value, weights, others = _softmax(logits, extra[block], count_reference, n)
             total += value.sum()
             if any(ctx.needs_input_grad):
-                kernel.pull(block, weights.div_(n))
+                kernel.pull(block, weights)
                 grad_reference[block] = -weights.sum(1)
-                grad_extra[block] = others / n
+                grad_extra[block] = others
         ctx.save_for_backward(*kernel.gradients(), grad_reference, grad_extra)
         return (total / n).to(dtype)
 
@@ -99,8 +99,10 @@ def _leave_out_own(logits: Tensor, block: slice, n: int) -> None:
         own.diagonal().fill_(-torch.inf)
 
 
-def _softmax(logits: Tensor, extra: Tensor, count_reference: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Turn a block's logits into weights in place: log-sum-exp, weights, weights of `extra`."""
+def _softmax(
+    logits: Tensor, extra: Tensor, count_reference: bool, n: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return log-sum-exps, and their mean's derivatives by `logits`, in place, and by `extra`."""
     wide = extra.dtype
     top = logits.amax(1).to(wide)
     if extra.shape[1]:
@@ -113,5 +115,5 @@ def _softmax(logits: Tensor, extra: Tensor, count_reference: bool) -> tuple[Tens
     # One less than the whole sum: with the reference on top that is tiny, and log1p keeps it.
     excess = weights.sum(1).to(wide) + others.sum(1)
     excess += torch.expm1(-top) if count_reference else -1
-    scale = 1 / (1 + excess[:, None])
+    scale = 1 / (n * (1 + excess[:, None]))
     return top + excess.log1p(), weights.mul_(scale.to(weights.dtype)), others * scale
