@@ -122,7 +122,7 @@ class NearestRows:
             raise ValueError(f"`device='cuda'` needs faiss-gpu: {_GPU_HELP}.")
         if faiss.get_num_gpus() == 0:
             raise ValueError("`device='cuda'` needs a GPU, and FAISS sees none; use 'cpu'.")
-        if self.exact:
+        if self.exact or self._on_gpu is not None:
             return
         # GPUs have no four-bit lists: the same centroids, with the vectors themselves.
         plain = faiss.IndexIVFFlat(self._index.quantizer, self.points.shape[1], self.lists)

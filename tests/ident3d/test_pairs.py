@@ -1,0 +1,251 @@
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ident3d.conditionals import VMF, Anisotropic, Fixed, Laplace, Normal, Product, parse
+from ident3d.factors import FACTORS, columns
+from ident3d.lookups import Lookup, density_power, measure_widths
+from ident3d.pairs import Pairs
+from ident3d.rows import row_latents
+from ident3d.spaces import UNIT_BOX, Sphere, project
+
+ROWS = 4_000
+
+
+def painted(rows, size=4):
+    """Images that carry their row's number in their first pixel."""
+    images = np.zeros((len(rows), size, size, 3), np.uint8)
+    images[:, 0, 0] = np.stack([rows & 255, rows >> 8 & 255, rows >> 16], axis=1)
+    return images
+
+
+def painted_rows(images):
+    return images[:, 0, 0].astype(np.int64) @ [1, 256, 65536]
+
+
+def make_data(rows=ROWS, classes=None, rendered=None, dim=10):
+    latents = row_latents(0, "train", range(rows), dim)
+    pairs = None
+    if rendered is not None:
+        drawn = parse(rendered).sample(latents, np.random.default_rng(0)).astype(np.float32)
+        pairs = SimpleNamespace(
+            latents=drawn, images=painted(np.arange(rows) + 100_000), conditional=rendered
+        )
+    return SimpleNamespace(
+        latents=latents,
+        images=painted(np.arange(rows)),
+        factors=FACTORS,
+        fingerprint="test",
+        classes=classes,
+        path=None,
+        pairs=pairs,
+    )
+
+
+def rms(values):
+    return float(np.sqrt(np.square(values).mean()))
+
+
+def test_nearest_is_the_nearest_row_that_is_not_the_anchor():
+    data = make_data()
+    lookup = Lookup(data, Normal(0.2), "nearest", 16, UNIT_BOX)
+    anchors = np.random.default_rng(1).integers(ROWS, size=150)
+    drawn, rows = lookup.look(anchors, np.random.default_rng(2))
+    squares = np.square(drawn[:, None] - data.latents[None]).sum(-1)
+    assert (squares.argmin(1) == anchors).any()  # some draws land on their anchor
+    squares[np.arange(150), anchors] = np.inf
+    np.testing.assert_array_equal(rows, squares.argmin(1))
+
+
+@pytest.mark.parametrize("ratio", [1e-12, 0.1, 1.0, 30.0])
+def test_density_power_gives_the_variance_asked_for(ratio):
+    power = density_power(ratio)
+    assert 0.5 <= power <= 1
+    # Neighbours on a fine line around each draw, weighted by a normal density to that power.
+    draws = np.random.default_rng(0).standard_normal(2_000)
+    grid = np.linspace(-6, 6, 401) * np.sqrt(ratio)
+    points = draws[:, None] + grid
+    logits = -np.square(grid) / (2 * ratio) - power * np.square(points) / 2
+    weights = np.exp(logits - logits.max(1, keepdims=True))
+    weights /= weights.sum(1, keepdims=True)
+    served = (weights * np.square(points)).sum(1).mean() / np.square(draws).mean()
+    assert served == pytest.approx(1, abs=0.06)
+
+
+@pytest.mark.parametrize("conditional", [Normal(0.3), Laplace(0.2), Normal(0.6)])
+def test_weighted_is_closer_to_what_was_asked_than_nearest(conditional):
+    data = make_data(8_000)
+    asked = rms(measure_widths(data.latents, conditional, UNIT_BOX))
+    served = {}
+    for method in ("nearest", "weighted"):
+        pairs = Pairs(data, conditional, 0, method=method)
+        anchors, positives = pairs.draw(6_000, np.random.default_rng(3))
+        served[method] = rms(data.latents[anchors] - data.latents[positives])
+        assert (anchors != positives).all()
+    assert asked < served["weighted"] < served["nearest"]
+    assert served["weighted"] - asked < 0.75 * (served["nearest"] - asked)
+
+
+def test_weighted_draws_in_proportion_to_the_density():
+    data = make_data(60)
+    lookup = Lookup(data, Normal(0.5), "weighted", 59, UNIT_BOX)
+    anchor = np.zeros(20_000, np.int64)
+    _, rows = lookup.look(anchor, np.random.default_rng(0))
+    logits = lookup._power * Normal(0.5).log_density(
+        data.latents[1:], np.tile(data.latents[0], (59, 1))
+    )
+    expected = np.exp(logits - logits.max())
+    expected /= expected.sum()
+    counts = np.bincount(rows, minlength=60)[1:] / len(rows)
+    assert np.abs(counts - expected).max() < 0.012
+
+
+def test_fixed_factors_stay_much_closer():
+    data = make_data(20_000)
+    hue = columns("hue")
+    loose = Pairs(data, "normal:0.5", 0).draw(3_000, np.random.default_rng(0))
+    for method in ("nearest", "weighted"):
+        pairs = Pairs(data, "hue=fixed,others=normal:0.5", 0, method=method)
+        rows = pairs.draw(3_000, np.random.default_rng(0))
+        kept, free = (
+            np.subtract(*(data.latents[r][:, hue] for r in which)) for which in (rows, loose)
+        )
+        assert rms(kept) < 0.35 * rms(free)
+        others = np.subtract(*(np.delete(data.latents[r], hue, axis=1) for r in rows))
+        assert rms(others) == pytest.approx(0.44, rel=0.35)
+
+
+def test_everything_fixed_serves_the_nearest_other_row():
+    data = make_data(500)
+    anchors, positives = Pairs(data, Fixed(), 0).draw(50, np.random.default_rng(0))
+    squares = np.square(data.latents[anchors][:, None] - data.latents[None]).sum(-1)
+    np.testing.assert_array_equal(positives, squares.argsort(1)[:, 1])
+
+
+def test_uneven_widths_weigh_the_distance():
+    data = make_data(15_000)
+    anisotropic = Anisotropic((400.0,) * 2 + (1.0,) * 8)
+    anchors, positives = Pairs(data, anisotropic, 0).draw(2_000, np.random.default_rng(0))
+    apart = data.latents[positives] - data.latents[anchors]
+    assert rms(apart[:, :2]) < 0.25 * rms(apart[:, 2:])
+
+
+def test_classes_restrict_positives_and_negatives():
+    classes = np.random.default_rng(0).integers(4, size=ROWS)
+    data = make_data(classes=classes)
+    pairs = Pairs(data, Normal(0.1), 0, method="weighted", negatives=Normal(0.5))
+    anchors = np.arange(500)
+    rows = pairs.rows_for(anchors, np.random.default_rng(0))
+    assert (classes[rows.positives] == classes[anchors]).all()
+    assert (classes[rows.negatives] == classes[anchors]).all()
+
+
+@pytest.mark.parametrize("method", ["nearest", "weighted"])
+def test_hard_negatives_are_wider_and_never_the_pair(method):
+    data = make_data()
+    pairs = Pairs(data, Normal(0.1), 0, method=method, negatives=Normal(0.3))
+    anchors = np.arange(2_000)
+    rows = pairs.rows_for(anchors, np.random.default_rng(0))
+    assert (rows.negatives != rows.positives).all()
+    assert (rows.negatives != anchors).all()
+    near, far = (rms(data.latents[r] - data.latents[anchors]) for r in rows[1:])
+    assert far > 1.1 * near
+    batch = pairs.gather(rows)
+    np.testing.assert_array_equal(painted_rows(batch.negatives.images), rows.negatives)
+
+
+def test_exact_serves_the_rendered_positive_and_is_the_default():
+    data = make_data(rendered="normal:0.1")
+    pairs = Pairs(data, Normal(0.1), 0, negatives="normal:0.4")
+    assert pairs.method == "exact"
+    batch = pairs.batch(64)
+    np.testing.assert_array_equal(batch.positives.latents, data.pairs.latents[batch.anchors.rows])
+    np.testing.assert_array_equal(
+        painted_rows(batch.positives.images), batch.anchors.rows + 100_000
+    )
+    np.testing.assert_array_equal(painted_rows(batch.negatives.images), batch.negatives.rows)
+    assert Pairs(data, None, 0).conditional == Normal(0.1)
+    assert Pairs(data, Normal(0.2), 0).method == "nearest"
+
+
+def test_images_and_latents_belong_to_their_rows():
+    data = make_data()
+    batch = Pairs(data, "normal:0.2", 7).batch(100)
+    for view in batch[:2]:
+        np.testing.assert_array_equal(painted_rows(view.images), view.rows)
+        np.testing.assert_array_equal(view.latents, data.latents[view.rows])
+
+
+def test_batches_repeat_with_the_seed_and_differ_without():
+    data = make_data()
+    first, again, other = (Pairs(data, Normal(0.3), seed) for seed in (5, 5, 6))
+    one, two = first.batch(50), first.batch(50)
+    same = again.batch(50)
+    np.testing.assert_array_equal(one.positives.rows, same.positives.rows)
+    assert (one.anchors.rows != two.anchors.rows).any()
+    assert (one.anchors.rows != other.batch(50).anchors.rows).any()
+
+
+def test_pickled_pairs_serve_the_same():
+    data = make_data(12_000)
+    pairs = Pairs(data, Normal(0.3), 0, method="weighted")
+    copy = pickle.loads(pickle.dumps(pairs))
+    anchors = np.arange(200)
+    for one, two in zip(
+        pairs.rows_for(anchors, np.random.default_rng(1))[:2],
+        copy.rows_for(anchors, np.random.default_rng(1))[:2],
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_sphere():
+    data = make_data()
+    data.latents = project(data.latents[:, :4]).astype(np.float32)
+    pairs = Pairs(data, VMF(50.0), 0, method="weighted", space=Sphere())
+    anchors, positives = pairs.draw(500, np.random.default_rng(0))
+    heights = (data.latents[anchors] * data.latents[positives]).sum(1)
+    assert heights.mean() > 0.93
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"k": 60, "method": "weighted"}, "`k` must be between 1 and 49"),
+        ({"k": 0, "method": "weighted"}, "`k` must be"),
+        ({"conditional": Anisotropic((1.0, 2.0))}, "10 dimensions"),
+        ({"conditional": Product({"x": Normal(1)}, Normal(1), FACTORS[:3])}, "10 dimensions"),
+        ({"conditional": None}, "no rendered pairs"),
+        ({"method": "exact"}, "needs rendered positives"),
+        ({"method": "neares"}, "Did you mean 'nearest'"),
+        ({"negatives": "normal:0.05"}, "must be wider"),
+        ({"seed": -1}, "`seed`"),
+        ({"seed": 0.5}, "`seed`"),
+        ({"conditional": Fixed(), "method": "weighted"}, "no density"),
+        ({"device": "cuda"}, "faiss-gpu|sees none"),
+    ],
+)
+def test_bad_arguments(arguments, match):
+    settings = {"conditional": Normal(0.1), "seed": 0} | arguments
+    with pytest.raises(ValueError, match=match):
+        Pairs(make_data(50), **settings)
+
+
+def test_exact_of_another_conditional_is_refused():
+    with pytest.raises(ValueError, match=r"rendered conditional normal:0.1, not normal:0.2"):
+        Pairs(make_data(50, rendered="normal:0.1"), Normal(0.2), 0, method="exact")
+
+
+def test_a_class_smaller_than_k_is_refused():
+    classes = np.array([0] * 45 + [1] * 5)
+    with pytest.raises(ValueError, match="between 1 and 4"):
+        Pairs(make_data(50, classes), Normal(0.1), 0, method="weighted")
+    pairs = Pairs(make_data(50, classes), Normal(0.1), 0)
+    assert (pairs.rows_for(np.arange(45, 50), np.random.default_rng(0)).positives >= 45).all()
+
+
+def test_a_batch_needs_a_row():
+    with pytest.raises(ValueError, match="`n` must be at least 1"):
+        Pairs(make_data(50), Normal(0.1), 0).batch(0)
