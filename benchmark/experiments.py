@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 from ident3d.errors import choose
 
-from . import aninfonce_rows, marginal_rows, table4, table_rows
+from . import aninfonce_rows, marginal_rows, methods, table4, table_rows
 from .experiment import Experiment
 
 TIERS = {
@@ -31,15 +31,20 @@ EXPERIMENTS: dict[str, Experiment] = {
 def select(names: Sequence[str]) -> list[Experiment]:
     """Return the experiments that ids or patterns name, in the order of the list.
 
-    `table1/1` names that row and its baselines, `table1` the whole table, `*/supervised` a pattern.
+    `table1/1` names that row and its baselines, `table1` the whole table, `*/supervised` a pattern,
+    `module:Class` or an entry point a method from outside.
     """
     wanted: set[str] = set()
+    outside: list[Experiment] = []
     for name in names:
+        if name not in EXPERIMENTS and methods.is_method(name):
+            outside.append(methods.experiment(name))
+            continue
         found = {e for e in EXPERIMENTS if fnmatchcase(e, name) or e.startswith(f"{name}/")}
         if not found:
             choose(EXPERIMENTS, name, "experiment")  # says what there is
         wanted |= found
-    return [experiment for experiment in EXPERIMENTS.values() if experiment.id in wanted]
+    return [e for e in EXPERIMENTS.values() if e.id in wanted] + outside
 
 
 def published(experiment: str) -> dict[str, tuple[float, float | None]]:

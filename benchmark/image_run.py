@@ -36,10 +36,10 @@ def run(
     torch.manual_seed(seed)
     data = ImageData(settings)
     if settings.loss == "identity":
-        return _records(settings, data, _pixels, {"seconds": 0.0})
+        return records(settings, data, _pixels, {"seconds": 0.0})
     encoder = make_encoder(settings, data)
     if settings.loss == "random":
-        return _records(settings, data, encoder, {"seconds": 0.0})
+        return records(settings, data, encoder, {"seconds": 0.0})
     objective = make_objective(settings)
     rows = np.linspace(0, len(data.test) - 1, min(settings.watched, len(data.test))).astype(int)
     watched, latents = data.test.images[rows], data.test.latents[rows][:, data.columns]
@@ -60,7 +60,7 @@ def run(
     shared = {"curves": history.curves, "seconds": history.seconds}
     if objective.metrics:
         shared["metric"] = [value for diagonal in objective.metrics for value in diagonal.tolist()]
-    return _records(settings, data, encoder, shared)
+    return records(settings, data, encoder, shared)
 
 
 def make_encoder(settings: ImageSettings, data: ImageData) -> nn.Module:
@@ -99,7 +99,7 @@ def _pixels(images: np.ndarray) -> np.ndarray:
     return shrunk(to_float(images)).numpy()
 
 
-def _records(
+def records(
     settings: ImageSettings,
     data: ImageData,
     encoder: Callable[[Any], Any],

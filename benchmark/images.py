@@ -3,12 +3,12 @@
 A batch depends on `(seed, step)` alone, so a run that was cut off sees what it would have seen.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from ident3d.conditionals import parse
 from ident3d.dataset import Dataset, load
 from ident3d.errors import DataError, choose
 from ident3d.factors import Factor
+from ident3d.pairs import Pairs
 
 from .image_settings import ImageSettings
 from .synthetic import BATCHES, stream
@@ -31,16 +32,6 @@ PAIRINGS = {
     "weighted": "A row drawn among the nearest, in proportion to the conditional's density.",
     "augmented": "The anchor itself; the encoder's augmentations make the difference.",
 }
-
-
-class Views(Protocol):
-    """Anything that draws pairs: indices of anchors and positives into `images`."""
-
-    images: Any
-    latents: np.ndarray
-
-    def draw(self, n: int, rng: np.random.Generator) -> Sequence[np.ndarray]:
-        """Return rows of each view, (n,) each: anchors, positives, hard negatives if any."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +83,17 @@ class PairSource:
         else:
             views = list(self._pairs.draw(n, rng))
         if self._hard_count:
-            views.append(self._hard.positives(np.repeat(views[0], self._hard_count), rng))
+            views.append(self._hard_negatives(*views, rng))
         return views
+
+    def _hard_negatives(
+        self, anchors: np.ndarray, positives: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Look rows up near the anchors, `hard_count` for each; never the positive itself."""
+        found = self._hard.rows_for(np.repeat(anchors, self._hard_count), rng).positives.copy()
+        clash = found == np.repeat(positives, self._hard_count)
+        found[clash] = rng.integers(len(self.pool), size=clash.sum())
+        return found
 
 
 class ImageData:
@@ -189,9 +189,7 @@ def pool(data: Dataset) -> Pool:
     return Pool(images, latents, data.factors, data.fingerprint)
 
 
-def _look_ups(pool: Pool, conditional: str, method: str) -> Any:
-    from ident3d.pairs import Pairs
-
+def _look_ups(pool: Pool, conditional: str, method: str) -> Pairs:
     return Pairs(pool, parse(conditional, pool.factors), seed=0, method=method)
 
 

@@ -1,0 +1,145 @@
+"""Methods of other people: trained by their own code, scored and ranked by ours.
+
+A method is a class without arguments, found as `module:Class` or by the entry point group
+`ident3d.methods`:
+
+    class MyMethod:
+        name = "My method"                      # on the leaderboard
+
+        def fit(self, task: Task) -> Encoder:   # numpy, torch, jax, anything
+            for anchors, positives in task.batches():
+                ...
+            return encoder                      # images -> (n, k)
+
+    ident3d benchmark run my_package:MyMethod --tier small --data DATA
+"""
+
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ident3d.dataset import Dataset
+from ident3d.errors import choose
+
+from .experiment import Experiment
+from .image_run import records
+from .image_settings import ImageSettings
+from .images import ImageData
+from .plugins import entry_points, load_object
+from .table4 import EXPERIMENTS
+
+GROUP = "ident3d.methods"
+Encoder = Callable[[Any], Any]  # as `ident3d.benchmark.embedding` takes them
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a method gets.
+
+    Args:
+        data: The training split. Its latents are the truth: a method that looks at them is
+            supervised and must say so in its name.
+        dim: Number of factors that vary.
+        conditional: What the positives are drawn from, as text.
+        steps: Batches that the tier grants.
+        batch: Pairs in a batch.
+        seed: For all random numbers.
+        checkpoint: A file that the method may keep to go on after an interruption.
+    """
+
+    data: Dataset
+    dim: int
+    conditional: str
+    steps: int
+    batch: int
+    seed: int
+    checkpoint: Path | None
+    draw: Callable[[int, int], Any]
+
+    def batches(self, first: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield anchors and positives, uint8 (batch, H, W, 3) each, `steps` times from `first`."""
+        for step in islice(range(self.steps), first, None):
+            anchors, positives, *_ = self.draw(self.seed, step).views
+            yield anchors.numpy(), positives.numpy()
+
+
+class Method(Protocol):
+    """What a method must offer."""
+
+    name: str
+
+    def fit(self, task: Task) -> Encoder:
+        """Train, and return an encoder: a torch module, or a callable on uint8 images."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSettings(ImageSettings):
+    """Settings of a tier, and whose method it is."""
+
+    method: str = ""
+
+
+def find_method(spec: str) -> Method:
+    """Return the method that `module:Class` or the name of an entry point means."""
+    if ":" in spec:
+        found = load_object(spec, "method")
+    else:
+        found = choose(entry_points(GROUP), spec, "method").load()
+    method = found() if inspect.isclass(found) else found
+    name = getattr(method, "name", None)
+    if not isinstance(name, str) or not name or not callable(getattr(method, "fit", None)):
+        raise ValueError(f"`method` {spec} must have a `name`, text, and a function `fit(task)`.")
+    return method
+
+
+def is_method(name: str) -> bool:
+    """Whether a name on the command line means a method from outside."""
+    return ":" in name or name in entry_points(GROUP)
+
+
+def experiment(spec: str) -> Experiment:
+    """Return the experiment that trains a method on the pairs of `table4/1`, in all its tiers."""
+    model = next(e for e in EXPERIMENTS if e.id == "table4/1")
+    tiers = {tier: _settings(s, spec) for tier, s in model.tiers.items()}
+    return Experiment(
+        f"table4/{spec.replace(':', '.')}",
+        f"{spec}, from outside",
+        find_method(spec).name,
+        tiers,
+        runner="ident3d.benchmark.methods:run",
+    )
+
+
+def run(
+    settings: MethodSettings, seed: int, checkpoint: Path | None, label: str
+) -> list[dict[str, Any]]:
+    """Fit a method from outside; return the fields of its records."""
+    method = find_method(settings.method)
+    data = ImageData(settings)
+    task = Task(
+        data=data.train[0],
+        dim=settings.dim,
+        conditional=settings.conditionals[0],
+        steps=settings.steps,
+        batch=settings.batch,
+        seed=seed,
+        checkpoint=checkpoint,
+        draw=data.draw,
+    )
+    began = time.monotonic()
+    encoder = method.fit(task)
+    if not callable(encoder):
+        raise ValueError(
+            f"`fit` of {settings.method} must return an encoder, got {type(encoder).__name__}."
+        )
+    return records(settings, data, encoder, {"seconds": time.monotonic() - began})
+
+
+def _settings(settings: ImageSettings, spec: str) -> MethodSettings:
+    return replace(MethodSettings(steps=settings.steps), **vars(settings), method=spec)

@@ -1,0 +1,88 @@
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tomllib
+from ident3d.benchmark import experiments, methods
+from ident3d.benchmark.methods import find_method
+from ident3d.benchmark.results import load_all
+
+from ident3d.cli import main
+
+from .blobs import make_blobs
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "my_method"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    root = tmp_path_factory.mktemp("blobs")
+    make_blobs(root, "train", 300, "normal:0.2")
+    make_blobs(root, "test", 240)
+    return root
+
+
+@pytest.fixture
+def example(tmp_path, monkeypatch):
+    """The example package as an installer would leave it: a module and its entry points."""
+    shutil.copy(EXAMPLE / "my_method.py", tmp_path)
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    lines = [f"[{group}]" for group in project["entry-points"]]
+    lines += [f"{k} = {v}" for k, v in project["entry-points"][methods.GROUP].items()]
+    about = tmp_path / "my_method-0.1.0.dist-info"
+    about.mkdir()
+    (about / "entry_points.txt").write_text("\n".join(lines))
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: my-method\nVersion: 0.1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["my_method:SlowFeatures", "slow-features"])
+def test_the_example_runs_and_is_recorded(example, data, tmp_path, name):
+    out = tmp_path / "results"
+    where = ["--data", str(data), "--out", str(out)]
+    main(["benchmark", "run", name, "--tier", "tiny", "--set", "steps=20", *where])
+    found = {result.protocol: result for result in load_all(out)}
+    assert set(found) == {"clean", "paper"}
+    clean = found["clean"]
+    assert clean.method == "Linear slow features"
+    assert clean.experiment.startswith("table4/")
+    assert clean.scores["r2"] > 0.5 and set(clean.scores["r2_per_factor"]) == {"x", "y", "z"}
+    assert (out / f"{clean.id}.npy").exists()
+    assert not (out / ".work").exists() or not list((out / ".work").iterdir())
+
+
+def test_the_same_batches_every_time(data):
+    settings = experiments.EXPERIMENTS["table4/1"].settings("tiny", {"data": str(data)})
+    served = methods.ImageData(settings)
+    task = methods.Task(served.train[0], 3, "normal:0.2", 5, settings.batch, 7, None, served.draw)
+    whole = list(task.batches())
+    assert len(whole) == 5 and whole[0][0].dtype == np.uint8
+    later = list(task.batches(3))
+    assert np.array_equal(later[0][1], whole[3][1])
+    assert not np.array_equal(whole[0][0], whole[1][0])
+
+
+class NoName:
+    def fit(self, task):
+        return None
+
+
+class NoEncoder(NoName):
+    name = "nothing"
+
+
+def test_what_is_no_method_is_refused(data, tmp_path, capsys):
+    here = f"{__name__}:NoName"
+    with pytest.raises(ValueError, match="must have a `name`"):
+        methods.experiment(here)
+    with pytest.raises(ValueError, match="must be written module:name"):
+        find_method("module:")
+    with pytest.raises(ValueError, match="must be one of"):
+        find_method("not-installed")
+    settings = methods.MethodSettings(
+        **vars(experiments.EXPERIMENTS["table4/1"].settings("tiny", {"data": str(data)})),
+        method=f"{__name__}:NoEncoder",
+    )
+    with pytest.raises(ValueError, match="must return an encoder, got NoneType"):
+        methods.run(settings, 0, None, "x")
