@@ -1,0 +1,256 @@
+import itertools
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torchvision.transforms import v2
+
+from ident3d.augment import normalize, simclr
+from ident3d.conditionals import Normal
+from ident3d.dataset import load, write_manifest
+from ident3d.loaders import ImageDataset, PairLoader, _PairBatches
+from ident3d.pairs import Pairs
+from ident3d.rows import row_latents
+from ident3d.shards import Description, ShardWriter
+
+# Four workers are more than this machine's cores, which torch warns of.
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+ROWS = 300
+BATCH = 16
+
+
+def painted(rows, size=8):
+    """Images that carry their row's number in their first pixel."""
+    images = np.full((len(rows), size, size, 3), 200, np.uint8)
+    images[:, 0, 0] = np.stack([rows & 255, rows >> 8 & 255, rows >> 16], axis=1)
+    return images
+
+
+def painted_rows(images):
+    """Read the numbers back, from (n, 3, H, W)."""
+    return (images[:, :, 0, 0].long() * torch.tensor([1, 256, 65536])).sum(1)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A data set on disk, in shards of uneven size, with rendered positives."""
+    root = tmp_path_factory.mktemp("painted")
+    return write_data(root)
+
+
+def write_data(root):
+    description = Description(seed=0, pairs="normal:0.1")
+    latents = row_latents(0, "train", range(ROWS))
+    drawn = Normal(0.1).sample(latents, np.random.default_rng(0)).astype(np.float32)
+    for kind, values, first in (("shard", latents, 0), ("pairs", drawn, 100_000)):
+        for number, rows in enumerate(np.split(np.arange(ROWS), [70, 200])):
+            path = root / "train" / f"{kind}-{number:05d}.h5"
+            with ShardWriter(path, rows, values[rows], (8, 8, 3), description) as writer:
+                for position, image in enumerate(painted(rows + first)):
+                    writer.put(position, image)
+                writer.finish()
+    write_manifest(root, "train", description)
+    return load(root / "train")
+
+
+def make_loader(data, method="nearest", seed=0, negatives=None, **settings):
+    pairs = Pairs(data, Normal(0.1), seed, method=method, negatives=negatives)
+    return PairLoader(pairs, BATCH, **settings)
+
+
+def rows_of(batches):
+    return [(batch.anchors.rows.tolist(), batch.positives.rows.tolist()) for batch in batches]
+
+
+WAYS = [(0, None), (2, "fork"), (4, "fork"), (2, "spawn"), (4, "spawn")]
+CASES = [("weighted", *way) for way in WAYS] + [("exact", 0, None), ("exact", 2, "fork")]
+
+
+@pytest.mark.parametrize(("method", "workers", "start_method"), CASES)
+def test_workers_serve_the_right_rows_whatever_their_number(data, method, workers, start_method):
+    first = make_loader(data, method, negatives=Normal(0.5))
+    loader = make_loader(
+        data, method, negatives=Normal(0.5), num_workers=workers, start_method=start_method
+    )
+    offset = 100_000 if method == "exact" else 0
+    for epoch in range(2):
+        batches = list(loader)
+        assert loader.epoch == epoch
+        assert rows_of(batches) == rows_of(first)
+        for batch in batches:
+            for view, first_row in zip(batch, (0, offset, 0), strict=True):
+                assert view.images.dtype == torch.uint8
+                assert view.images.shape == (BATCH, 3, 8, 8)
+                torch.testing.assert_close(painted_rows(view.images), view.rows + first_row)
+            for view in (batch.anchors, batch.negatives):
+                torch.testing.assert_close(view.latents, torch.from_numpy(data.latents)[view.rows])
+
+
+def test_an_epoch_visits_each_row_once_in_its_own_order(data):
+    loader = make_loader(data)
+    epochs = [[batch.anchors.rows for batch in loader] for _ in range(2)]
+    for epoch in epochs:
+        assert len(epoch) == len(loader) == ROWS // BATCH
+        assert len(torch.cat(epoch).unique()) == len(loader) * BATCH
+    assert (epochs[0][0] != epochs[1][0]).any()
+
+
+def test_streams_differ_between_batches_workers_epochs_ranks_and_seeds(data, monkeypatch):
+    """With one anchor for all, only the random streams tell the batches apart."""
+    monkeypatch.setattr(_PairBatches, "_permutation", lambda self, _: np.zeros(ROWS, np.int64))
+
+    def streams(seed, rank):
+        pairs = Pairs(data, Normal(1.0), seed, method="nearest")
+        loader = PairLoader(pairs, BATCH, num_workers=2, rank=rank, world_size=2)
+        return [tuple(batch.positives.rows.tolist()) for _ in range(2) for batch in loader]
+
+    found = streams(0, 0) + streams(0, 1) + streams(1, 0)
+    assert len(set(found)) == len(found) == 6 * (ROWS // (2 * BATCH))
+    assert streams(1, 0) == found[-len(found) // 3 :]
+
+
+def test_two_ranks_share_an_epoch(data):
+    ranks = [make_loader(data, rank=rank, world_size=2, num_workers=rank * 2) for rank in (0, 1)]
+    seen = [torch.cat([batch.anchors.rows for batch in loader]) for loader in ranks]
+    assert len(seen[0]) == len(seen[1]) == ROWS // (2 * BATCH) * BATCH
+    assert len(torch.cat(seen).unique()) == 2 * len(seen[0])
+    # Together, batch by batch, they are what one process with twice the batch would read.
+    whole = PairLoader(ranks[0].pairs, 2 * BATCH)
+    for one, two, both in zip(*(s.split(BATCH) for s in seen), whole, strict=True):
+        torch.testing.assert_close(torch.cat([one, two]), both.anchors.rows)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("stop", [1, 7, ROWS // BATCH])
+def test_resuming_continues_with_the_identical_next_batch(data, workers, stop):
+    whole = make_loader(data, num_workers=workers)
+    expected = rows_of(itertools.chain(whole, whole))
+    loader = make_loader(data, num_workers=workers)
+    before = rows_of(itertools.islice(iter(loader), stop))
+    state = json.loads(json.dumps(loader.state_dict()))
+    restored = make_loader(data, num_workers=2 - workers)
+    restored.load_state_dict(state)
+    after = rows_of(itertools.islice(itertools.chain(restored, restored), 12))
+    assert before + after == expected[: stop + 12]
+
+
+def test_a_loop_left_early_is_continued(data):
+    loader = make_loader(data)
+    for _ in loader:
+        break
+    rest = rows_of(loader)
+    assert rest == rows_of(make_loader(data))[1:]
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"seed": 3}, "with seed 3"),
+        ({"batch_size": 4}, "batch_size 4"),
+        ({"data": "other"}, "data 'other'"),
+        ({"batch": 999}, "names no batch"),
+        ({"epoch": "x"}, "names no batch"),
+    ],
+)
+def test_a_foreign_state_is_refused(data, change, match):
+    loader = make_loader(data)
+    with pytest.raises(ValueError, match=match):
+        loader.load_state_dict(loader.state_dict() | change)
+    with pytest.raises(ValueError, match="with seed None"):
+        loader.load_state_dict({})
+
+
+def test_transforms_draw_for_each_image_and_repeat(data):
+    def noise(images):
+        return images.float() + torch.rand(len(images), 1, 1, 1)
+
+    first, again = (next(iter(make_loader(data, transform=noise))) for _ in range(2))
+    torch.testing.assert_close(first.anchors.images, again.anchors.images, rtol=0, atol=0)
+    added = first.anchors.images[:, 0, 4, 4] - 200
+    assert len(added.unique()) == BATCH
+    assert (added != first.positives.images[:, 0, 4, 4] - 200).all()
+    state = torch.get_rng_state()
+    next(iter(make_loader(data, transform=noise)))
+    assert torch.equal(torch.get_rng_state(), state)  # the user's own stream is left alone
+
+
+def test_simclr_and_normalize():
+    images = torch.randint(0, 255, (6, 3, 32, 32), dtype=torch.uint8)
+    images[3:] = images[0]
+    out = simclr(24)(images)
+    assert out.shape == (6, 3, 24, 24)
+    assert out.dtype == torch.float32
+    assert (out[3] != out[4]).any()  # equal images, each with its own draws
+    flat = normalize(((0.5, 0.5, 0.5), (0.25, 0.5, 1.0)))(torch.full((1, 3, 2, 2), 255).byte())
+    torch.testing.assert_close(flat[0, :, 0, 0], torch.tensor([2.0, 1.0, 0.5]))
+    with pytest.raises(ValueError, match="Did you mean '3dident'"):
+        normalize("3dIdent")
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"rank": 0}, "together"),
+        ({"rank": 2, "world_size": 2}, "`rank` must be between 0 and 1"),
+        ({"rank": 0, "world_size": 30}, "`batch_size` must be between 1 and 10"),
+    ],
+)
+def test_bad_arguments(data, settings, match):
+    with pytest.raises(ValueError, match=match):
+        make_loader(data, **settings)
+
+
+def test_image_dataset_with_torchs_own_loader(data):
+    dataset = ImageDataset(data)
+    image, target = dataset[7]
+    assert image.shape == (3, 8, 8)
+    assert painted_rows(image[None]).item() == 7
+    torch.testing.assert_close(target, torch.from_numpy(data.latents[7]))
+    loader = torch.utils.data.DataLoader(dataset, batch_size=64, shuffle=True, num_workers=2)
+    seen = []
+    for images, latents in loader:
+        rows = painted_rows(images)
+        torch.testing.assert_close(latents, torch.from_numpy(data.latents)[rows])
+        seen.append(rows)
+    assert sorted(torch.cat(seen).tolist()) == list(range(ROWS))
+
+
+def test_image_dataset_transforms_and_repr(data):
+    dataset = ImageDataset(data, v2.ToDtype(torch.float32, scale=True), lambda latents: latents[:2])
+    image, target = dataset[0]
+    assert image.max() == pytest.approx(200 / 255)
+    assert target.shape == (2,)
+    text = repr(dataset)
+    assert "Number of datapoints: 300" in text
+    assert "Transform: ToDtype" in text
+    with pytest.raises(IndexError):
+        dataset[ROWS]
+
+
+SCRIPT = """
+import sys, torch, ident3d
+from ident3d.loaders import PairLoader
+torch.distributed.init_process_group("gloo")
+data = ident3d.load(sys.argv[1])
+loader = PairLoader(ident3d.Pairs(data, ident3d.Normal(0.1), 0), 16)
+mine = torch.cat([batch.anchors.rows for batch in loader])
+both = [torch.empty_like(mine) for _ in range(2)]
+torch.distributed.all_gather(both, mine)
+if loader.rank == 0:
+    print("served", len(torch.cat(both).unique()))
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_torchrun_ranks_are_found(data, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    result = subprocess.run(
+        [*command, str(script), str(data.path)], capture_output=True, text=True, timeout=300
+    )
+    assert "served 288" in result.stdout, result.stderr
