@@ -154,10 +154,10 @@ class Renderer:
         """Render a Blender scene and read what it saved."""
         with quiet(self._verbose):
             self.bpy.ops.render.render(write_still=True, scene=shot.name)
-        self._file.seek(0)
-        header = self._file.read(_TARGA_HEADER)
-        width, height = struct.unpack_from("<HH", header, _TARGA_SIZE_AT)
-        pixels = np.frombuffer(self._file.read(3 * width * height), np.uint8)
+        # Not through the file object, whose buffer does not know that Blender has written.
+        saved = os.pread(self._file.fileno(), _TARGA_HEADER + 3 * self._resolution**2, 0)
+        width, height = struct.unpack_from("<HH", saved, _TARGA_SIZE_AT)
+        pixels = np.frombuffer(saved, np.uint8, 3 * width * height, _TARGA_HEADER)
         # Targa stores blue first and the bottom row first.
         return np.ascontiguousarray(pixels.reshape(height, width, 3)[::-1, :, ::-1])
 
