@@ -102,41 +102,59 @@ class _Lp(_Kernel):
         """Take the batch, and a buffer (rows, m) for the logits."""
         self.x, self.y = x.T.contiguous(), y.T.contiguous()  # (d, n), (d, m)
         self.reference, self.buffer = reference.to(buffer.dtype), buffer
-        self.difference, self.scratch = torch.empty_like(buffer), torch.empty_like(buffer)
-        self.root = None if self.power else torch.empty_like(buffer)
+        self.scratch = [torch.empty_like(buffer).view(-1) for _ in range(2 if self.power else 3)]
         self.grad_x, self.grad_y = torch.zeros_like(self.x), torch.zeros_like(self.y)
 
     def logits(self, block: slice) -> Tensor:
         """Return the block's logits relative to the reference, in the buffer."""
-        rows = block.stop - block.start
-        total = self.buffer[:rows].zero_()
-        difference, scratch = self.difference[:rows], self.scratch[:rows]
-        for x, y in zip(self.x[:, block, None], self.y, strict=True):
-            torch.sub(x, y, out=difference)
-            self._add_power(total, difference, scratch)
-        if self.root is not None:
-            self.root[:rows] = total.pow_(1 / self.p)
-        return total.mul_(-1 / self.tau).sub_(self.reference[block, None])
+        out = self.buffer[: block.stop - block.start]
+        self.similarities(block, slice(0, self.y.shape[1]), out)
+        if not self.power:
+            self._scratch(2, out).copy_(out)
+        return out.sub_(self.reference[block, None])
 
     def pull(self, block: slice, weights: Tensor) -> None:
         """Add the gradient that the block's weights pull on both sides."""
-        rows = len(weights)
-        difference, scratch = self.difference[:rows], self.scratch[:rows]
-        scaled = weights * (-1 / self.tau)
-        if self.root is None:
-            scaled *= self.p
-        else:  # d|x|_p = |x|_p^(1 - p) |x|^(p - 1) dx, and 0 where points coincide
-            root = self.root[:rows]
-            scaled *= root.pow(1 - self.p).masked_fill_(root == 0, 0)
-        for k, (x, y) in enumerate(zip(self.x[:, block, None], self.y, strict=True)):
+        similarities = None if self.power else self._scratch(2, weights)
+        self.pull_tile(block, slice(0, self.y.shape[1]), weights, similarities)
+
+    def similarities(self, rows: slice, columns: slice, out: Tensor) -> None:
+        """Write the similarities, over tau, of some x to some y."""
+        difference, scratch = self._scratch(0, out), self._scratch(1, out)
+        out.zero_()
+        for x, y in zip(self.x[:, rows, None], self.y[:, columns], strict=True):
             torch.sub(x, y, out=difference)
-            pull = self._slope(difference, scratch).mul_(scaled)
-            self.grad_x[k, block] = pull.sum(1)
-            self.grad_y[k] -= pull.sum(0)
+            self._add_power(out, difference, scratch)
+        if not self.power:
+            out.pow_(1 / self.p)
+        out.mul_(-1 / self.tau)
+
+    def pull_tile(
+        self, rows: slice, columns: slice, weights: Tensor, similarities: Tensor | None
+    ) -> None:
+        """Add what weights pull on some x and some y; without `power` it takes similarities."""
+        difference, scratch = self._scratch(0, weights), self._scratch(1, weights)
+        if self.power:
+            weights = weights * (-self.p / self.tau)
+        else:  # d|x|_p = |x|_p^(1 - p) |x|^(p - 1) dx, and 0 where points coincide
+            root = similarities * -self.tau
+            weights = weights * root.pow(1 - self.p).masked_fill_(root == 0, 0) / -self.tau
+        grad_x, grad_y = self.grad_x[:, rows], self.grad_y[:, columns]
+        by_x, by_y = torch.empty_like(grad_x), torch.empty_like(grad_y)
+        for x, y, gx, gy in zip(self.x[:, rows, None], self.y[:, columns], by_x, by_y, strict=True):
+            torch.sub(x, y, out=difference)
+            pull = self._slope(difference, scratch).mul_(weights)
+            torch.sum(pull, 1, out=gx)
+            torch.sum(pull, 0, out=gy)
+        grad_x += by_x
+        grad_y -= by_y
 
     def gradients(self) -> tuple[Tensor, Tensor]:
         """Return the gradients of both sides."""
         return self.grad_x.T, self.grad_y.T
+
+    def _scratch(self, index: int, like: Tensor) -> Tensor:
+        return self.scratch[index][: like.numel()].view(like.shape)
 
     def _add_power(self, total: Tensor, difference: Tensor, scratch: Tensor) -> None:
         """Add |difference|^p to total, with the other two as scratch."""

@@ -119,12 +119,14 @@ def _one_way(
     )
 
 
-def _candidates(anchors: Tensor, positives: Tensor, negatives: Tensor | str) -> tuple[Tensor, bool]:
-    """Return the rows every anchor is compared to, and whether they are the batch's own."""
+def _candidates(
+    anchors: Tensor, positives: Tensor, negatives: Tensor | str
+) -> tuple[Tensor | None, bool]:
+    """Return what anchors are compared to (None: anchors), and whether it is the batch's own."""
     if isinstance(negatives, Tensor):
         return negatives, False
-    pools = {"anchors": [anchors], "positives": [positives], "both": [anchors, positives]}
-    return torch.cat(choose(pools, negatives, "negatives")), True
+    pools = {"anchors": None, "positives": positives, "both": torch.cat([anchors, positives])}
+    return choose(pools, negatives, "negatives"), True
 
 
 def _check(anchors: Tensor, positives: Tensor, tau: float) -> None:
@@ -180,7 +182,7 @@ def alignment_uniformity(
     zero = widen(anchors.detach()).new_zeros(len(anchors))
     uniformity = mean_logsumexp(
         anchors,
-        anchors,
+        None,
         similarity=similarity,
         tau=tau,
         reference=zero,
