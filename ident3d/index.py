@@ -61,9 +61,11 @@ class Index:
         parts: dict[int, NearestRows],
         classes: np.ndarray | None,
         certificate: Certificate,
+        stem: str,
     ) -> None:
         self.weights = weights
         self.certificate = certificate
+        self._stem = stem
         self._parts = parts
         self._classes = classes
         self._members = _members(classes)
@@ -82,7 +84,8 @@ class Index:
 
         Args:
             latents: Unit latents, shape (n, d).
-            weights: Weight of each factor in a distance; 0 leaves it out. All 1 by default.
+            weights: Weight of each factor in a distance; 0 leaves it out. By default 1, and 0 for
+                factors that all rows have alike.
             classes: Class of every row, shape (n,); searches stay inside one class.
             recall: Share of look-ups that must find the nearest row.
             draws: Makes the queries to tune for, from anchor rows; noise of many widths by default.
@@ -91,7 +94,7 @@ class Index:
             raise ValueError(f"`recall` must lie in [0.5, 1], got {recall}.")
         if len(latents) < 2:
             raise ValueError(f"`latents` must hold at least 2 rows to look up, got {len(latents)}.")
-        weights = _checked_weights(weights, latents.shape[1])
+        weights = _checked_weights(weights, latents)
         points = _scale(latents, weights)
         parts, certificates, sizes = {}, [], []
         for label, members in _members(classes).items():
@@ -100,7 +103,7 @@ class Index:
             parts[label], certificate = _build_part(inside, recall, draw)
             certificates.append(certificate)
             sizes.append(len(inside))
-        return cls(weights, parts, classes, _merge(certificates, sizes))
+        return cls(weights, parts, classes, _merge(certificates, sizes), _stem(weights, latents))
 
     def search(
         self, points: np.ndarray, k: int = 1, exclude: np.ndarray | None = None
@@ -152,7 +155,7 @@ class Index:
 
     def save(self, folder: Path, fingerprint: str) -> Path:
         """Write `index.faiss`, then `index.json`, each atomically, and return the latter's path."""
-        path = Path(folder) / f"{_stem(self.weights)}.json"
+        path = Path(folder) / f"{self._stem}.json"
         contents = [part.to_bytes() for part in self._parts.values()]
         content = b"".join(contents)
         _write_bytes(path.with_suffix(".faiss"), content)
@@ -179,8 +182,8 @@ class Index:
 
         The file's size and digest are checked before FAISS sees a byte of it.
         """
-        weights = _checked_weights(weights, data.latents.shape[1])
-        path = Path(data.path) / f"{_stem(weights)}.json"
+        weights = _checked_weights(weights, data.latents)
+        path = Path(data.path) / f"{_stem(weights, data.latents)}.json"
         try:
             return cls._read(path, data, weights)
         except FileNotFoundError:
@@ -217,7 +220,8 @@ class Index:
                     f"{path.with_suffix('.faiss')} is unusable: {error}; `ident3d index` "
                     "rebuilds it."
                 ) from None
-        return cls(weights, parts, data.classes, Certificate(**record["certificate"]))
+        certificate = Certificate(**record["certificate"])
+        return cls(weights, parts, data.classes, certificate, path.stem)
 
 
 def open_index(
@@ -292,18 +296,30 @@ def _scale(latents: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(latents[:, used] * weights[used], dtype=np.float32)
 
 
-def _checked_weights(weights: Sequence[float] | None, dim: int) -> np.ndarray:
-    weights = np.ones(dim) if weights is None else np.asarray(weights, dtype=np.float64)
-    if weights.shape != (dim,):
-        raise ValueError(f"`weights` must hold one number for each of {dim} factors.")
+def varying(latents: np.ndarray) -> np.ndarray:
+    """Tell which factors vary over the rows; those that do not tell no rows apart."""
+    return (latents != latents[:1]).any(0)
+
+
+def _default_weights(latents: np.ndarray) -> np.ndarray:
+    weights = varying(latents).astype(np.float64)
+    return weights if weights.any() else np.ones_like(weights)
+
+
+def _checked_weights(weights: Sequence[float] | None, latents: np.ndarray) -> np.ndarray:
+    if weights is None:
+        return _default_weights(latents)
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != latents.shape[1:]:
+        raise ValueError(f"`weights` must hold one number for each of {latents.shape[1]} factors.")
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ValueError("`weights` must be finite, at least 0, and not all 0.")
     return weights
 
 
-def _stem(weights: np.ndarray) -> str:
-    """Name the files: `index`, or with a digest of the weights where they are not all 1."""
-    if (weights == 1).all():
+def _stem(weights: np.ndarray, latents: np.ndarray) -> str:
+    """Name the files: `index`, or with a digest of weights that are not the default ones."""
+    if np.array_equal(weights, _default_weights(latents)):
         return "index"
     return f"index-{hashlib.sha256(repr(weights.tolist()).encode()).hexdigest()[:8]}"
 

@@ -17,9 +17,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from .conditionals import Conditional, Fixed, Normal, Product
-from .index import Data, Index, open_index
+from .index import Data, Index, open_index, varying
 from .spaces import Space
 
+NEIGHBOURS = 16  # rows that `weighted` chooses among by default
 _CALIBRATION = 4096  # draws that measure a conditional's width and the rows' distances
 _EVEN = 1.1  # widths that differ by less than this factor count as equal
 _FIXED = 0.25  # a fixed factor's width, in units of the narrowest other: docs/pairs.md says why
@@ -42,7 +43,6 @@ class Lookup:
         space: Space,
         sibling: "Lookup | None" = None,
     ) -> None:
-        conditional.check(data.latents.shape[1])
         self.conditional = conditional
         self.method = method
         self.k = k
@@ -50,9 +50,13 @@ class Lookup:
         self._latents = data.latents
         self._check_k(data)
         self.widths = measure_widths(data.latents, conditional, space)
-        scales = scales_of(self.widths)
-        even = scales.max() < _EVEN * scales.min()
-        self._weights = np.ones(len(scales)) if even else np.round(scales.max() / scales, 3)
+        free = varying(data.latents)
+        if not free.any():
+            raise ValueError("`data` must have latents that differ; all its rows are alike.")
+        scales = scales_of(np.where(free, self.widths, np.inf))
+        even = scales[free].max() < _EVEN * scales[free].min()
+        ratios = np.round(scales[free].max() / scales, 3)
+        self._weights = np.where(free, 1.0 if even else ratios, 0.0)
         if sibling is not None and np.array_equal(sibling._weights, self._weights):
             self.index: Index = sibling.index
         else:

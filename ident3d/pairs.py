@@ -14,7 +14,7 @@ import numpy as np
 from .conditionals import Conditional, parse
 from .errors import choose
 from .index import Data
-from .lookups import Lookup, measure_widths
+from .lookups import NEIGHBOURS, Lookup, measure_widths
 from .spaces import UNIT_BOX, Space
 
 METHODS = {
@@ -78,7 +78,7 @@ class Pairs:
         seed: int,
         *,
         method: str | None = None,
-        k: int = 16,
+        k: int = NEIGHBOURS,
         negatives: Conditional | str | None = None,
         space: Space = UNIT_BOX,
         device: str = "cpu",
@@ -87,16 +87,15 @@ class Pairs:
             raise ValueError(f"`seed` must be an integer of at least 0, got {seed!r}.")
         self.data = data
         self.seed = int(seed)
-        self.conditional = _conditional(data, conditional)
-        self.conditional.check(data.latents.shape[1])
-        self.method = _method(data, self.conditional, method)
+        self.conditional = as_conditional(data, conditional)
+        self.method = choose_method(data, self.conditional, method)
         self._lookup = self._hard = None
         if self.method != "exact":
             self._lookup = Lookup(data, self.conditional, self.method, k, space)
             self._lookup.index.to(device)
         if negatives is not None:
             way = "nearest" if self.method == "exact" else self.method
-            wide = _conditional(data, negatives)
+            wide = as_conditional(data, negatives)
             self._hard = Lookup(data, wide, way, k, space, self._lookup)
             self._hard.index.to(device)
             self._check_wider(space)
@@ -143,15 +142,20 @@ class Pairs:
             )
 
 
-def _conditional(data: PairData, conditional: Conditional | str | None) -> Conditional:
+def as_conditional(data: PairData, conditional: Conditional | str | None) -> Conditional:
+    """Read a conditional, or its text form, or None for the one that was rendered."""
     if conditional is None:
         if data.pairs is None:
             raise ValueError("`conditional` is needed: this data has no rendered pairs.")
         conditional = data.pairs.conditional
-    return parse(conditional, data.factors) if isinstance(conditional, str) else conditional
+    if isinstance(conditional, str):
+        conditional = parse(conditional, data.factors)
+    conditional.check(data.latents.shape[1])
+    return conditional
 
 
-def _method(data: PairData, conditional: Conditional, method: str | None) -> str:
+def choose_method(data: PairData, conditional: Conditional, method: str | None) -> str:
+    """Check a method against what the data offers; None for the default."""
     rendered = None if data.pairs is None else str(parse(data.pairs.conditional, data.factors))
     if method is None:
         return "exact" if rendered == str(conditional) else "nearest"

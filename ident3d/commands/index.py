@@ -24,8 +24,10 @@ from .options import echo_json, json_option
 def index(path: Path, recall: float, factors: str | None, device: str, as_json: bool) -> None:
     """Build the IVF-HNSW index of a data set, save it beside the data, print its certificate."""
     data = load(path)
-    used = columns("all" if factors is None else factors, data.factors)
-    weights = [float(column in used) for column in range(len(data.factors))]
+    weights = None
+    if factors is not None:
+        chosen = columns(factors, data.factors)
+        weights = [float(column in chosen) for column in range(len(data.factors))]
     start = time.perf_counter()
     built = Index.build(data.latents, weights, data.classes, recall=recall)
     seconds = time.perf_counter() - start
@@ -33,7 +35,9 @@ def index(path: Path, recall: float, factors: str | None, device: str, as_json: 
     record = {
         "path": str(built.save(data.path, data.fingerprint)),
         "fingerprint": data.fingerprint,
-        "factors": [data.factors[column].name for column in used],
+        "factors": [
+            f.name for f, weight in zip(data.factors, built.weights, strict=True) if weight
+        ],
         "seconds": seconds,
         **built.summary(),
     }

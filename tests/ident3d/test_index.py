@@ -156,6 +156,16 @@ def test_weights_measure_distances():
     )
 
 
+def test_constant_factors_are_left_out(tmp_path):
+    data = make_data(tmp_path, rows=300)
+    data.latents[:, 3:] = 0.5
+    index = open_index(data)
+    assert index.weights.tolist() == [1.0] * 3 + [0.0] * 7
+    named = Index.build(data.latents, [1.0] * 3 + [0.0] * 7).save(tmp_path, data.fingerprint)
+    assert named.name == "index.json"
+    Index.load(data)
+
+
 def test_classes_keep_searches_apart():
     classes = np.random.default_rng(0).integers(3, size=900)
     data = make_data(None, 900, classes)

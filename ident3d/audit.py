@@ -1,0 +1,238 @@
+"""The audit: the conditional that was asked for against the pairs that are served.
+
+Everything is measured on the differences z+ - z. A look-up can only serve rows there are, so what
+it serves is wider than what was asked; how much wider depends on how far apart the rows lie.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import ks_2samp, wasserstein_distance
+
+from .conditionals import Conditional
+from .index import varying
+from .lookups import NEIGHBOURS, Lookup
+from .pairs import METHODS, PairData, as_conditional, choose_method
+from .spaces import UNIT_BOX, Space
+
+TOLERANCE = 1.1  # a spread served within this factor of the one asked for is called faithful
+
+
+@dataclass(frozen=True)
+class FactorAudit:
+    """One factor under one method: spreads are root mean squares of z+ - z."""
+
+    factor: str
+    method: str
+    asked: float
+    served: float
+    ratio: float | None  # served / asked; None for a fixed factor
+    wasserstein: float  # earth mover's distance between the differences asked for and served
+    ks: float  # Kolmogorov-Smirnov distance between them
+
+
+@dataclass(frozen=True)
+class MethodAudit:
+    """One method over all factors that vary and are not fixed."""
+
+    method: str
+    asked: float
+    served: float
+    ratio: float | None
+    on_anchor: float | None  # share of draws whose nearest row is the anchor itself
+    distance: float  # median distance from the draw to the row served
+    wasserstein: float  # mean over factors
+    ks: float
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was measured; `advice()` says it in sentences."""
+
+    rows: int
+    dim: int  # factors that vary
+    conditional: str
+    pairs: int
+    methods: tuple[MethodAudit, ...]
+    factors: tuple[FactorAudit, ...]
+    differences: dict[str, np.ndarray]  # "asked" and each method: (pairs, factors that vary)
+
+    def to_record(self) -> dict[str, Any]:
+        """Give the plain JSON form."""
+        return {
+            "rows": self.rows,
+            "conditional": self.conditional,
+            "pairs": self.pairs,
+            "advice": self.advice(),
+            "methods": [asdict(method) for method in self.methods],
+            "factors": [asdict(factor) for factor in self.factors],
+        }
+
+    def advice(self) -> list[str]:
+        """Say plainly how far the pairs served are from those asked for, and what would help."""
+        lookups = [method for method in self.methods if method.method != "exact"]
+        lines = [_verdict(self.conditional, method) for method in self.methods]
+        worst = max(lookups, key=lambda method: method.ratio or 0, default=None)
+        if worst is None or worst.ratio is None or worst.ratio <= TOLERANCE:
+            return lines
+        if worst.on_anchor is not None and worst.on_anchor > 0.05:
+            lines.append(
+                f"{worst.on_anchor:.1%} of the draws lie closest to their own anchor: "
+                "the rows are too far apart to follow this conditional."
+            )
+        lines.append(self._remedy(worst))
+        return lines
+
+    def _remedy(self, worst: MethodAudit) -> str:
+        # A row adds its own distance to a draw's: served^2 = asked^2 + gap^2, and the gap shrinks
+        # with the d-th root of the number of rows.
+        gap = np.sqrt(max(worst.served**2 - worst.asked**2, 0))
+        allowed = np.sqrt(TOLERANCE**2 - 1)
+        rows = self.rows * (gap / (allowed * worst.asked)) ** self.dim
+        return (
+            "To fix it, serve rendered positives, which have no such error: `ident3d render OUT "
+            f"--pairs {self.conditional}`, method 'exact'. Look-ups by '{worst.method}' would need "
+            f"about {rows:.0e} rows to come within "
+            f"{TOLERANCE - 1:.0%}, or, with the rows there are, a conditional with a spread of "
+            f"about {gap / allowed:.2f} or more."
+        )
+
+
+def audit(
+    data: PairData,
+    conditional: Conditional | str | None,
+    methods: Sequence[str] | None = None,
+    *,
+    pairs: int = 20_000,
+    seed: int = 0,
+    space: Space = UNIT_BOX,
+) -> Audit:
+    """Compare what `conditional` asks for with what each method serves.
+
+    Args:
+        data: What `ident3d.load` gives; only its latents are read.
+        conditional: As for `Pairs`; None for the one that was rendered.
+        methods: Some of `METHODS`; by default all that the data and the conditional allow.
+        pairs: How many pairs to draw.
+        seed: For the draws.
+        space: Where the latents live.
+    """
+    if pairs < 2:
+        raise ValueError(f"`pairs` must be at least 2, got {pairs}.")
+    conditional = as_conditional(data, conditional)
+    free = np.flatnonzero(varying(data.latents))
+    names = [data.factors[column].name for column in free]
+    anchors = np.random.default_rng([seed, 0]).integers(len(data.latents), size=pairs)
+    start = data.latents[anchors].astype(np.float64)
+    drawn = conditional.sample(start, np.random.default_rng([seed, 1]), space)
+    differences = {"asked": (drawn - start)[:, free]}
+    measured, factors = [], []
+    for method, lookup in _set_up(data, conditional, methods, space).items():
+        rng = np.random.default_rng([seed, 2])
+        served, on_anchor, distance = (
+            (data.pairs.latents[anchors], None, 0.0)
+            if lookup is None
+            else _look(lookup, data.latents, anchors, rng)
+        )
+        differences[method] = (served - start)[:, free]
+        own = _factor_audits(names, method, differences)
+        factors += own
+        measured.append(_summary(method, own, on_anchor, distance))
+    return Audit(
+        len(data.latents), len(free), str(conditional), pairs,
+        tuple(measured), tuple(factors), differences,
+    )  # fmt: skip
+
+
+def _set_up(
+    data: PairData, conditional: Conditional, methods: Sequence[str] | None, space: Space
+) -> dict[str, Lookup | None]:
+    """Set up the methods; by default all that work, for rendered pairs or a density may be missing.
+
+    Exact pairs need no look-up: None.
+    """
+    ready: dict[str, Lookup | None] = {}
+    for method in methods or METHODS:
+        try:
+            choose_method(data, conditional, method)
+            sibling = next(filter(None, ready.values()), None)
+            k = min(NEIGHBOURS, len(data.latents) - 1)
+            ready[method] = (
+                None if method == "exact" else Lookup(data, conditional, method, k, space, sibling)
+            )
+        except ValueError:
+            if methods or method == "nearest":
+                raise
+    return ready
+
+
+def _look(
+    lookup: Lookup, latents: np.ndarray, anchors: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, float, float]:
+    """Tell the latents served, the share of draws on their anchor, the distance from the draws."""
+    drawn, rows = lookup.look(anchors, rng)
+    nearest, _ = lookup.index.search(drawn, 1, anchors)
+    on_anchor = lookup.weigh(drawn - latents[anchors]) <= nearest[:, 0]
+    apart = (drawn - latents[rows])[:, varying(latents)]
+    distance = np.median(np.linalg.norm(apart, axis=1))
+    return latents[rows], float(on_anchor.mean()), float(distance)
+
+
+def _factor_audits(
+    names: list[str], method: str, differences: dict[str, np.ndarray]
+) -> list[FactorAudit]:
+    audits = []
+    for name, asked, served in zip(
+        names, differences["asked"].T, differences[method].T, strict=True
+    ):
+        want, got = (float(np.sqrt(np.square(values).mean())) for values in (asked, served))
+        audits.append(
+            FactorAudit(
+                factor=name,
+                method=method,
+                asked=want,
+                served=got,
+                ratio=got / want if want > 0 else None,
+                wasserstein=float(wasserstein_distance(asked, served)),
+                ks=float(ks_2samp(asked, served, method="asymp").statistic),
+            )
+        )
+    return audits
+
+
+def _summary(
+    method: str, factors: list[FactorAudit], on_anchor: float | None, distance: float
+) -> MethodAudit:
+    free = [factor for factor in factors if factor.ratio is not None] or factors
+    asked, served = (
+        float(np.sqrt(np.mean([getattr(factor, name) ** 2 for factor in free])))
+        for name in ("asked", "served")
+    )
+    return MethodAudit(
+        method=method,
+        asked=asked,
+        served=served,
+        ratio=served / asked if asked > 0 else None,
+        on_anchor=on_anchor,
+        distance=distance,
+        wasserstein=float(np.mean([factor.wasserstein for factor in factors])),
+        ks=float(np.mean([factor.ks for factor in factors])),
+    )
+
+
+def _verdict(conditional: str, method: MethodAudit) -> str:
+    if method.ratio is None:
+        return (
+            f"{method.method}: {conditional} asks for no change at all; the positives served "
+            f"differ by {method.served:.3f} in each factor."
+        )
+    if method.ratio > TOLERANCE:
+        wide = "twice" if 1.9 <= method.ratio <= 2.1 else f"{method.ratio:.1f} times"
+        how = f"{wide} the spread asked for ({method.served:.3f} instead of {method.asked:.3f})"
+    elif method.ratio < 1 / TOLERANCE:
+        how = f"only {method.ratio:.0%} of the spread asked for"
+    else:
+        how = f"the spread asked for ({method.served:.3f}, asked {method.asked:.3f})"
+    return f"{method.method}: {conditional} serves {how}."

@@ -1,0 +1,117 @@
+"""`ident3d audit PATH --conditional normal:0.1`: what is asked for against what is served."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import numpy as np
+
+from ..audit import Audit
+from ..audit import audit as measure
+from ..audit_plot import check_plot, plot_audit
+from ..conditionals import parse
+from ..dataset import load
+from ..factors import FACTORS
+from ..pairs import METHODS
+from ..rows import row_latents
+from .options import echo_json, json_option, table
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path), required=False)
+@click.option("--conditional", help="normal:0.1, or x=normal:0.1,others=fixed; default: rendered.")
+@click.option(
+    "--method", "methods", type=click.Choice(list(METHODS)), multiple=True,
+    help="nearest, weighted or exact; may be repeated. All that work by default.",
+)  # fmt: skip
+@click.option("--rows", type=click.IntRange(min=2), help="Instead of PATH: uniform latents alone.")
+@click.option("--pairs", default=20_000, show_default=True, help="Pairs to draw.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw the audit: a .png, .svg, .pdf.")
+@json_option
+def audit(
+    path: Path | None,
+    conditional: str | None,
+    methods: tuple[str, ...],
+    rows: int | None,
+    pairs: int,
+    seed: int,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare the conditional asked for with the pairs that a data set serves.
+
+    With --rows 250000 instead of PATH it tells, before any image is rendered, what look-ups among
+    that many uniform rows would serve.
+    """
+    if (path is None) == (rows is None):
+        raise click.UsageError("Give either PATH or --rows.")
+    if plot is not None:
+        check_plot(plot)
+    data = load(path) if rows is None else synthetic(rows, conditional, seed)
+    found = measure(data, conditional, methods or None, pairs=pairs, seed=seed)
+    if plot is not None:
+        plot_audit(found, plot)
+    if as_json:
+        echo_json({"path": None if path is None else str(path), **found.to_record()})
+    else:
+        click.echo(text(found, str(path) if rows is None else "uniform latents"))
+
+
+def synthetic(rows: int, conditional: str | None, seed: int) -> SimpleNamespace:
+    """Stand in for a data set of uniform rows, each with a positive from the true conditional."""
+    if conditional is None:
+        raise ValueError("`--conditional` is needed with `--rows`.")
+    latents = row_latents(seed, "train", range(rows))
+    rng = np.random.default_rng([seed, 3])
+    positives = parse(conditional).sample(latents, rng).astype(np.float32)
+    return SimpleNamespace(
+        latents=latents,
+        factors=FACTORS,
+        fingerprint=f"uniform-{seed}-{rows}",
+        classes=None,
+        path=None,
+        pairs=SimpleNamespace(latents=positives, conditional=conditional),
+    )
+
+
+def text(found: Audit, name: str) -> str:
+    """Lay the audit out: methods side by side, then every factor, then what it means."""
+    methods = [method.method for method in found.methods]
+    summary = [
+        [
+            method.method,
+            f"{method.asked:.3f}",
+            f"{method.served:.3f}",
+            "-" if method.ratio is None else f"{method.ratio:.2f}",
+            "-" if method.on_anchor is None else f"{method.on_anchor:.1%}",
+            f"{method.distance:.3f}",
+            f"{method.wasserstein:.4f}",
+            f"{method.ks:.3f}",
+        ]
+        for method in found.methods
+    ]
+    served = {(factor.factor, factor.method): factor for factor in found.factors}
+    factors = [
+        [
+            name,
+            f"{served[name, methods[0]].asked:.3f}",
+            *(f"{served[name, method].served:.3f}" for method in methods),
+            *(f"{served[name, method].wasserstein:.4f}" for method in methods),
+        ]
+        for name in dict.fromkeys(factor.factor for factor in found.factors)
+    ]
+    header = ["method", "asked", "served", "ratio", "on anchor", "distance", "W1", "KS"]
+    columns = ["factor", "asked", *methods, *(f"W1 {method}" for method in methods)]
+    return "\n".join(
+        [
+            f"{name}: {found.rows:,} rows, {found.conditional}, {found.pairs:,} pairs",
+            "",
+            table(summary, header),
+            "",
+            "Spread of z+ - z, and its distance (W1) from the one asked for, by factor:",
+            table(factors, columns),
+            "",
+            *found.advice(),
+        ]
+    )
