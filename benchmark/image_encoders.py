@@ -1,5 +1,6 @@
 """Encoders of images: pixels in, a point of the model's space out."""
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -67,6 +68,14 @@ def image_encoder(name: str, dim: int, head: nn.Module, mean: Tensor, std: Tenso
     return nn.Sequential(Pixels(mean, std), *body).to(memory_format=torch.channels_last)
 
 
-def shrunk(images: Tensor, side: int = 6) -> Tensor:
-    """Return the pixels themselves as a representation: averaged to side x side, flattened."""
-    return functional.adaptive_avg_pool2d(images, side).flatten(1)
+def some_pixels(images: np.ndarray, count: int) -> np.ndarray:
+    """Return the observation itself, cut to a width: `count` values evenly spaced over it."""
+    flat = images.reshape(len(images), -1)
+    places = np.linspace(0, flat.shape[1] - 1, count + 2)[1:-1].round().astype(int)
+    return flat[:, places] / np.float32(255)
+
+
+def mean_pixels(images: np.ndarray, side: int = 6) -> np.ndarray:
+    """Return the image averaged to side x side, flattened: all that a blurred look shows."""
+    floats = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
+    return functional.adaptive_avg_pool2d(floats, side).flatten(1).numpy()

@@ -11,6 +11,7 @@ from ident3d.errors import DataError
 from .encoders import make_head
 from .gradients import backward
 from .image_encoders import image_encoder
+from .image_run import UNTRAINED
 from .image_settings import ImageSettings
 from .models import make_objective
 from .train import make_optimizer, pick_device
@@ -32,7 +33,7 @@ def plan(settings: ImageSettings) -> str:
         f"data: {where}",
         f"pairs: {settings.pairs}, {', '.join(settings.conditionals)}",
     ]
-    if settings.loss in ("identity", "random"):
+    if settings.loss in UNTRAINED:
         return "\n".join(f"  {line}" for line in [*lines, "no training"])
     seconds, parameters = _measure(settings, side, min(piece, MEASURED))
     # Pieces are embedded twice: once for the loss, once for their gradients.

@@ -1,6 +1,7 @@
 """One run of an image experiment: build, train, and score it on test and on training rows."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ident3d.spaces import Box, Uniform
 
 from .embedding import embed
 from .encoders import make_head
-from .image_encoders import image_encoder, shrunk
+from .image_encoders import image_encoder, mean_pixels, some_pixels
 from .image_settings import ImageSettings, diagonal
 from .images import ImageData, in_memory
 from .models import make_objective, predicted_size
@@ -25,7 +26,7 @@ from .results import scored_rows
 from .synthetic import Process
 from .train import train
 
-UNTRAINED = ("identity", "random")
+UNTRAINED = ("identity", "pixels", "random")
 DEVIATION = 1 / 3**0.5  # of a latent uniform in [-1, 1]
 
 
@@ -35,10 +36,8 @@ def run(
     """Do one run; return the fields of its records: both protocols, test and training rows."""
     torch.manual_seed(seed)
     data = ImageData(settings)
-    if settings.loss == "identity":
-        return records(settings, data, _pixels, {"seconds": 0.0})
     encoder = make_encoder(settings, data)
-    if settings.loss == "random":
+    if settings.loss in UNTRAINED:
         return records(settings, data, encoder, {"seconds": 0.0})
     objective = make_objective(settings)
     rows = np.linspace(0, len(data.test) - 1, min(settings.watched, len(data.test))).astype(int)
@@ -63,8 +62,12 @@ def run(
     return records(settings, data, encoder, shared)
 
 
-def make_encoder(settings: ImageSettings, data: ImageData) -> nn.Module:
+def make_encoder(settings: ImageSettings, data: ImageData) -> Callable[[Any], Any]:
     """Return the encoder, its space at the size that the settings say."""
+    if settings.loss == "identity":
+        return partial(some_pixels, count=settings.dim)
+    if settings.loss == "pixels":
+        return mean_pixels
     head = make_head(
         settings.model_space, settings.dim, size=start_size(settings), learnable=settings.learnable
     )
@@ -90,13 +93,6 @@ def start_size(settings: ImageSettings) -> float:
         conditional = Normal((0.5 / float(np.mean(true))) ** 0.5)
     process = Process(Box(-1, 1), settings.dim, Uniform(), (conditional,))
     return predicted_size(settings, process, DEVIATION)
-
-
-def _pixels(images: np.ndarray) -> np.ndarray:
-    """Return the observations themselves, coarse enough for a linear map from half the rows."""
-    from .embedding import to_float
-
-    return shrunk(to_float(images)).numpy()
 
 
 def records(

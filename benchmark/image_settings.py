@@ -13,8 +13,8 @@ from .train import Training
 class ImageSettings(Training):
     """Settings of one image experiment; conditionals are in the words of `ident3d.conditionals`.
 
-    The losses "identity" and "random" train nothing: they score the pixels themselves and an
-    encoder as it was born.
+    Three losses train nothing: "identity" scores as many pixel values as there are factors,
+    "pixels" a coarse average of the image, "random" an encoder as it was born.
     """
 
     data: str = "3dident"  # folder of the data set
@@ -32,7 +32,7 @@ class ImageSettings(Training):
     size: float | None = 1.0  # at the start, as released; None: what the theory predicts
     encoder: str = "resnet18"  # or "compact"
 
-    loss: str = "infonce"  # "ensemble", "supervised", "identity", "random"
+    loss: str = "infonce"  # "ensemble", "supervised", "identity", "pixels", "random"
     similarity: str = "l2"  # or "dot", "metric"
     tau: float = 1.0
     negatives: str = "anchors"  # or "positives", "both"

@@ -68,7 +68,12 @@ ROWS: tuple[Row, ...] = (
         NORMAL | UNBOUNDED | {"loss": "supervised"},
         (98.67, 99.33, 99.98, 99.99),
     ),
-    ("identity", "the pixels themselves", "Identity", NORMAL | {"loss": "identity"}, (5.25,)),
+    (
+        *("identity", "as many pixel values as factors", "Identity"),
+        NORMAL | {"loss": "identity"},
+        (5.25,),
+    ),
+    ("pixels", "the image averaged to 6 x 6", "Pixels", NORMAL | {"loss": "pixels"}, ()),
     ("random", "an untrained encoder", "Untrained", NORMAL | {"loss": "random"}, ()),
 )
 # A metric and a box that both scale would leave each other's size open, so the box is [0, 2]^d.
