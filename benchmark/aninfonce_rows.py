@@ -1,3 +1,195 @@
-"""The synthetic experiments of Rusak et al. 2024."""
+"""The synthetic experiments of Rusak et al. 2024: pairs whose dimensions vary unequally.
 
-EXPERIMENTS = ()
+Latents are uniform on a sphere, positives have density exp(-(z+ - z)' L (z+ - z)), drawn exactly.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from .experiment import Experiment
+from .hard_negatives import HardNegatives
+from .settings import Synthetic
+
+Score = dict[str, tuple[float, float | None]]
+
+PAPER = Synthetic(
+    space="sphere",
+    conditionals=(),
+    model_space="sphere",
+    learnable=False,
+    similarity="metric",
+    batch=1000,
+    steps=300_000,
+    lr=1e-4,
+    objective_lr=1e-3,
+    evaluations=100,
+)
+# What the `cpu` tier changes; docs/benchmark.md has the measurements behind it.
+CPU: dict[str, Any] = {
+    "encoder": "whitened",
+    "widths": (64, 64, 64),
+    "batch": 512,
+    "steps": 4000,
+    "lr": 1e-2,
+    "objective_lr": 0.1,
+    "metric_start": 10.0,
+    "schedule": "one-cycle",
+    "evaluations": 20,
+}
+SHORT = CPU | {"steps": 1500, "evaluations": 10}
+# Plain InfoNCE: a unit sphere and one temperature, as in their equation 1.
+PLAIN = {"similarity": "dot", "objective_lr": None}
+# Where one width is right for all dimensions: a sphere of the size that the theory predicts.
+ISOTROPIC = PLAIN | {"learnable": True, "size": None}
+
+
+def diagonal(*parts: tuple[float, int]) -> str:
+    """Write a conditional from values and how many dimensions have each."""
+    return _conditional([value for value, count in parts for _ in range(count)])
+
+
+def linear(low: float, high: float, dim: int) -> str:
+    """Write a conditional whose concentrations rise evenly."""
+    return _conditional([low + (high - low) * k / (dim - 1) for k in range(dim)])
+
+
+def _conditional(values: Sequence[float]) -> str:
+    return "anisotropic:" + ",".join(f"{value:g}" for value in values)
+
+
+def _settings(*conditionals: str, **changes: Any) -> Synthetic:
+    dim = conditionals[0].count(",") + 1
+    return replace(PAPER, conditionals=conditionals, dim=dim, **changes)
+
+
+def _pair(name: str, title: str, conditional: str, ours: Score) -> Iterator[Experiment]:
+    """Yield an experiment with AnInfoNCE, and the same with plain InfoNCE."""
+    paper = _settings(conditional)
+    tiers = {"paper": paper, "cpu": replace(paper, **CPU)}
+    yield Experiment(f"aninfonce/{name}", title, "AnInfoNCE", tiers, ours)
+    tiers = {tier: replace(settings, **PLAIN) for tier, settings in tiers.items()}
+    yield Experiment(f"aninfonce/{name}/infonce", title, "InfoNCE", tiers)
+
+
+def _recovery() -> Iterator[Experiment]:
+    bimodal, title = diagonal((5, 5), (25, 5)), "L = 5 (5 dims), 25 (5 dims)"
+    yield from _pair("bimodal", title, bimodal, {"r2": (0.997, None)})
+    published = {"r2": (0.998, None), "mcc": (0.990, None)}
+    yield from _pair("linear", "L = 5 to 25", linear(5, 25, 10), published)
+    for value in (5, 10, 15, 50, 100):
+        name, title = f"sweep/{value}", f"L = 5 (5 dims), {value} (5 dims)"
+        yield from _pair(name, title, diagonal((5, 5), (value, 5)), {})
+
+
+def _hard_negatives() -> Iterator[Experiment]:
+    scan = HardNegatives(steps=50)
+    title = "L+ = 150, L- = 100: loss of the true latents against the metric"
+    yield Experiment(
+        "aninfonce/hard-negatives",
+        title,
+        "True latents",
+        {"paper": scan, "cpu": scan},
+        {"optimum": (50.0, None)},
+        "ident3d.benchmark.hard_negatives:run",
+    )
+    paper = {"positive": 150, "negative": 100, "dim": 20}
+    small = {"positive": 75, "negative": 50, "dim": 10}  # as starved of overlap, in half the dims
+    for count, name, method in (
+        (0, "without", "AnInfoNCE"),
+        (3, "with", "AnInfoNCE, hard negatives"),
+    ):
+        tiers = {
+            tier: _settings(
+                diagonal((size["positive"], size["dim"])),
+                hard=diagonal((size["negative"], size["dim"])) if count else None,
+                hard_count=count,
+                **changes,
+            )
+            for tier, size, changes in (("paper", paper, {}), ("cpu", small, SHORT))
+        }
+        title = f"L+ = 150 (cpu: 75), {count} hard negatives beside the regular ones"
+        yield Experiment(f"aninfonce/hard-negatives/{name}", title, method, tiers)
+
+
+def _ensemble() -> Iterator[Experiment]:
+    """Two processes share what never changes; each varies strongly what the other keeps."""
+    paper = (
+        diagonal((400, 3), (15, 8), (250, 9)),
+        diagonal((400, 3), (250, 8), (15, 9)),
+    )
+    small = (diagonal((40, 2), (2, 3), (25, 3)), diagonal((40, 2), (25, 3), (2, 3)))
+    losses = {
+        "infonce": ("InfoNCE", {"loss": "pooled", **PLAIN}, 0.48),
+        "aninfonce": ("AnInfoNCE", {"loss": "pooled"}, 0.93),
+        "ensemble": ("AnInfoNCE ensemble", {"loss": "ensemble"}, 0.98),
+    }
+    for name, (method, changes, r2) in losses.items():
+        tiers = {
+            "paper": replace(_settings(*paper), **changes),
+            "cpu": replace(_settings(*small), **SHORT | changes),
+        }
+        title = "L = (400, 15, 250) and (400, 250, 15); cpu: 40, 2, 25"
+        published = {"r2": (r2, None)}
+        yield Experiment(f"aninfonce/ensemble/{name}", title, method, tiers, published)
+
+
+def _tricl() -> Iterator[Experiment]:
+    paper = {"uniform": diagonal((100, 20)), "dual": diagonal((15, 10), (250, 10))}
+    small = {"uniform": diagonal((25, 8)), "dual": diagonal((5, 4), (50, 4))}
+    words = {"uniform": "L = 100 (cpu: 25)", "dual": "L = 15 and 250 (cpu: 5 and 50)"}
+    for name, title in words.items():
+        tiers = {
+            "paper": _settings(paper[name]),
+            "cpu": replace(_settings(small[name]), **SHORT),
+        }
+        yield Experiment(f"aninfonce/tricl/{name}/aninfonce", title, "AnInfoNCE", tiers)
+        # Decorrelated features of variance 1 have length sqrt(dim).
+        tiers = {
+            tier: replace(s, loss="tricl", size=math.sqrt(s.dim), metric_start=1.0)
+            for tier, s in tiers.items()
+        }
+        yield Experiment(f"aninfonce/tricl/{name}/tricl", title, "TriCL", tiers)
+
+
+def _batch_dimension() -> Iterator[Experiment]:
+    """Figures 4, 8 and 9: what a batch must hold grows with dimensions and concentration."""
+    grids = {
+        "paper": ((5, 10, 15, 20), (25, 75), (64, 256, 1000, 4000), {"steps": 500_000}),
+        "cpu": ((4, 8), (25, 75), (32, 128, 512), SHORT),
+    }
+    for tier, (dims, values, batches, changes) in grids.items():
+        for dim, value, batch in product(dims, values, batches):
+            settings = _settings(diagonal((value, dim)))
+            settings = replace(settings, **changes | ISOTROPIC | {"batch": batch})
+            name = f"aninfonce/batch-dimension/d{dim}-l{value}-b{batch}"
+            title = f"{dim} dims, L = {value}, batch {batch}"
+            yield Experiment(name, title, "InfoNCE", {tier: settings})
+
+
+def _mismatch() -> Iterator[Experiment]:
+    """Figure 6D: trained around one pole, scored around the other."""
+    for kappa in (0, 1, 3, 10, 30):
+        changes = ISOTROPIC | {
+            "marginal": f"vmf:{kappa}" if kappa else "uniform",
+            "opposite": True,
+        }
+        tiers = {
+            "paper": replace(_settings(diagonal((25, 10))), **changes),
+            "cpu": replace(_settings(diagonal((25, 4))), **SHORT | changes),
+        }
+        title = f"trained on vMF({kappa}) at one pole, scored at the other"
+        runner = "ident3d.benchmark.marginals:run_mismatch"
+        yield Experiment(f"aninfonce/mismatch/{kappa}", title, "InfoNCE", tiers, {}, runner)
+
+
+EXPERIMENTS: Sequence[Experiment] = (
+    *_recovery(),
+    *_hard_negatives(),
+    *_ensemble(),
+    *_tricl(),
+    *_batch_dimension(),
+    *_mismatch(),
+)

@@ -150,7 +150,6 @@ def _change(text: str) -> tuple[str, str]:
 
 
 def _published(scores: dict[str, tuple[float, float | None]]) -> str:
-    return ", ".join(
-        f"{name} {100 * mean:.2f}" + ("" if std is None else f" ± {100 * std:.2f}")
-        for name, (mean, std) in scores.items()
-    )
+    from .tables import show_pair
+
+    return ", ".join(f"{name} {show_pair(name, *pair)}" for name, pair in scores.items())

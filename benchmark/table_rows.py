@@ -61,11 +61,24 @@ CPU: dict[str, Any] = {
     "size": None,
     "batch": 512,
     "steps": 2000,
-    "lr": 3e-3,
+    "lr": 1e-2,
     "schedule": "one-cycle",
 }
+# A box that may grow leaves room for a rotated cube, which fits a normal conditional as well.
+FIXED = {"learnable": False}
+# GenNorm(3; 0.05) is narrower than Normal(0.05): at twice the width negatives overlap again.
+WIDER = {"conditionals": ("gennorm:3:0.1",)}
 # Further changes for single rows.
-CPU_ROWS: dict[str, dict[str, Any]] = {}
+CPU_ROWS: dict[str, dict[str, Any]] = {
+    "table2/1": FIXED,
+    "table2/2": FIXED | WIDER,
+    "table2/3": FIXED,
+    "table2/4": FIXED,
+    # Half the size that the theory predicts. The model's conditional is too heavy-tailed for the
+    # data, and prefers a rotation that makes it less so; in a tight box no rotation fits.
+    "table2/5": FIXED | WIDER | {"size": 10.0},
+    "table2/7": WIDER,
+}
 
 
 def _experiments(table: str, score: str, rows: tuple) -> Iterator[Experiment]:
@@ -97,7 +110,9 @@ def _experiments(table: str, score: str, rows: tuple) -> Iterator[Experiment]:
 
 
 def _baseline(settings: Synthetic, loss: str) -> Synthetic:
-    return replace(settings, loss=loss)
+    # Supervision has no use for a box of the wrong size.
+    size = None if settings.encoder == "whitened" else settings.size
+    return replace(settings, loss=loss, size=size, learnable=True)
 
 
 def _fractions(numbers: Numbers) -> tuple[float, float]:
