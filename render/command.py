@@ -2,7 +2,6 @@
 
 import dataclasses
 import shlex
-import sys
 from pathlib import Path
 
 import click
@@ -65,7 +64,7 @@ def render(settings: RenderSettings, out: Path, only_estimate: bool, as_json: bo
     content = content_of(settings)
     size = _size(settings, content)
     share = parse_share(settings.shard)
-    command = shlex.join(["ident3d", *sys.argv[1:]])
+    command = command_text(settings)
     plan = make_plan(out, content, size, settings.shard_size, command)
     if not only_estimate and all(map(plan.done, plan.units(share))):
         device, seats = "nothing", []  # needs no Blender
@@ -102,6 +101,20 @@ def content_of(settings: RenderSettings) -> Content:
         given=None if settings.latents is None else _read_latents(Path(settings.latents)),
         compress=settings.compress,
     )
+
+
+def command_text(settings: RenderSettings) -> str:
+    """Spell out the command that makes this data set, for its description."""
+    words = ["ident3d", "render", "OUT"]
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if value == field.default or field.name in ("device", "workers", "shard", "verbose"):
+            continue
+        words.append(f"--{field.name.replace('_', '-')}")
+        if field.name == "latents":
+            value = Path(value).name
+        words += [] if value is True else [str(value)]
+    return shlex.join(words)
 
 
 def _size(settings: RenderSettings, content: Content) -> int:
