@@ -12,6 +12,7 @@ from ident3d.errors import DataError, choose
 from ident3d.factors import as_latents
 
 from .build import Build, declare
+from .cluster import render_on_cluster
 from .content import Content
 from .devices import DEVICES, find_seats
 from .estimate import Estimate, estimate
@@ -22,6 +23,8 @@ from .report import Report, duration
 from .scene import HUES
 from .workers import Look, Pool, Seat
 
+# How to render, not what: these leave the files as they are.
+_EXECUTION = ("device", "workers", "shard", "ray", "verbose")
 _FILE = click.Path(exists=True, dir_okay=False)
 
 
@@ -49,6 +52,9 @@ class RenderSettings:
     device: str = option("auto", "Where to render.", type=click.Choice(DEVICES))
     workers: int | None = option(None, "Worker processes; one per core or graphics card if left.")
     shard: str = option("1/1", "This machine's share of the files, for job arrays.", metavar="I/N")
+    ray: str | None = option(
+        None, "Render on a Ray cluster: its address, auto, or local. OUT must be seen by all."
+    )
     verbose: bool = option(False, "Let Blender print.", flags=("-v", "--verbose"))
 
 
@@ -66,17 +72,19 @@ def render(settings: RenderSettings, out: Path, only_estimate: bool, as_json: bo
     share = parse_share(settings.shard)
     command = command_text(settings)
     plan = make_plan(out, content, size, settings.shard_size, command)
-    if not only_estimate and all(map(plan.done, plan.units(share))):
-        device, seats = "nothing", []  # needs no Blender
-    else:
-        device, seats = find_seats(settings.device, settings.workers)
     if only_estimate:
+        device, seats = find_seats(settings.device, settings.workers)
         _echo_estimate(_estimate(plan, settings, seats), device, as_json)
         return
-    plan = begin(out, content, size, settings.shard_size, command)
-    _build(plan, settings, device, seats, share)
-    finished = declare(plan)
-    _echo_result(plan, share, finished, as_json)
+    if not all(map(plan.done, plan.units(share))):
+        if settings.ray:
+            plan = begin(out.resolve(), content, size, settings.shard_size, command)
+            render_on_cluster(plan, plan.units(share), settings.ray, settings.device)
+        else:
+            device, seats = find_seats(settings.device, settings.workers)
+            plan = begin(out, content, size, settings.shard_size, command)
+            _build(plan, settings, device, seats, share)
+    _echo_result(plan, share, declare(plan), as_json)
 
 
 def content_of(settings: RenderSettings) -> Content:
@@ -108,7 +116,7 @@ def command_text(settings: RenderSettings) -> str:
     words = ["ident3d", "render", "OUT"]
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
-        if value == field.default or field.name in ("device", "workers", "shard", "verbose"):
+        if value == field.default or field.name in _EXECUTION:
             continue
         words.append(f"--{field.name.replace('_', '-')}")
         if field.name == "latents":
@@ -155,8 +163,6 @@ def _build(
     units = plan.units(share)
     total = sum(unit.stop - unit.start for unit in units)
     done = sum(unit.stop - unit.start for unit in units if plan.done(unit))
-    if done == total:
-        return
     with Report(total, done, device) as report:
         report.say(f"Rendering {total - done:,} images on {device}, {len(seats)} at a time.")
         with Pool(Look.of(plan.content, settings.verbose), seats, report.say) as pool:
