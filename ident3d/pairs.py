@@ -7,6 +7,7 @@ Rows in, rows out; images are read at the very end. `ident3d audit` tells how cl
 served follow the conditional asked for.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -123,8 +124,11 @@ class Pairs:
     def gather(self, rows: Rows) -> Batch:
         """Read the latents and images of a batch's rows."""
         positives = self.data if self._lookup is not None else self.data.pairs
-        negatives = None if rows.negatives is None else _view(self.data, rows.negatives)
-        return Batch(_view(self.data, rows.anchors), _view(positives, rows.positives), negatives)
+        sources = [self.data, positives, self.data][: 2 + (rows.negatives is not None)]
+        # Reading releases the interpreter's lock, so the views are read side by side.
+        with ThreadPoolExecutor(len(sources)) as pool:
+            views = list(pool.map(_view, sources, rows))
+        return Batch(*views) if rows.negatives is not None else Batch(*views, None)
 
     def __repr__(self) -> str:
         negatives = "" if self._hard is None else f", negatives {self._hard.conditional}"
