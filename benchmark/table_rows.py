@@ -116,7 +116,7 @@ def _baseline(settings: Synthetic, loss: str) -> Synthetic:
 
 
 def _fractions(numbers: Numbers) -> tuple[float, float]:
-    return numbers[0] / 100, numbers[1] / 100
+    return round(numbers[0] / 100, 6), round(numbers[1] / 100, 6)
 
 
 EXPERIMENTS = (*_experiments("table1", "r2", TABLE1), *_experiments("table2", "mcc", TABLE2))

@@ -1,0 +1,90 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from ident3d.benchmark.command import COMMANDS, benchmark
+from ident3d.benchmark.results import load_all
+
+TINY = ["--set", "steps=4", "--set", "batch=16", "--set", "scored=200"]
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(benchmark, list(arguments), catch_exceptions=True)
+
+
+def test_help_names_every_command_and_imports_none():
+    code = (
+        "import sys; from ident3d.cli import cli\n"
+        "try: cli(['benchmark', '--help'])\n"
+        "except SystemExit: pass\n"
+        "assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    for name in COMMANDS:
+        assert name in done.stdout
+
+
+def test_list_shows_rows_with_published_numbers():
+    done = invoke("list", "table1/1")
+    assert done.exit_code == 0
+    assert "99.42 ± 0.05" in done.output
+    assert "table1/1/supervised" in done.output
+
+
+def test_list_as_json_holds_all_settings():
+    records = json.loads(invoke("list", "table2/2", "--json").output)
+    assert records[0]["tiers"]["paper"]["conditionals"] == ["gennorm:3:0.05"]
+    assert records[0]["published"]["mcc"] == [0.9990, 0.0006]
+
+
+def test_dry_run_runs_nothing(tmp_path):
+    done = invoke("run", "table1/1", "--seeds", "2", "--dry-run", "--out", str(tmp_path / "r"))
+    assert "6 runs to do" in done.output
+    assert "table1/1 seed 1: new" in done.output
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_run_writes_a_record_once(tmp_path):
+    arguments = ["run", "table1/2", "--out", str(tmp_path), *TINY]
+    done = invoke(*arguments)
+    assert done.exit_code == 0, done.output
+    (result,) = load_all(tmp_path)
+    assert result.experiment == "table1/2"
+    assert result.settings["steps"] == 4
+    assert set(result.scores) >= {"r2", "mcc", "r2_per_factor"}
+    assert result.curves["step"][-1] == 4
+    assert "0 runs to do, 1 already" in invoke(*arguments).output
+
+
+def test_learned_metric_and_truth_are_recorded(tmp_path):
+    assert invoke("run", "aninfonce/bimodal", "--out", str(tmp_path), *TINY).exit_code == 0
+    result = next(r for r in load_all(tmp_path) if r.method == "AnInfoNCE")
+    assert len(result.metric) == len(result.metric_true) == 10
+    assert {"loss_gap", "metric_error", "r2_content", "r2_style"} <= set(result.scores)
+
+
+def test_one_failure_does_not_stop_the_others(tmp_path):
+    done = invoke(
+        "run", "table1/2", "aninfonce/sweep/5", "--out", str(tmp_path), *TINY, "--set", "dim=3"
+    )
+    assert done.exit_code != 0
+    assert "table1/2" in {r.experiment for r in load_all(tmp_path)}
+    assert "2 of 3 runs failed" in str(done.exception)
+
+
+def test_unknown_tiers_are_refused(tmp_path):
+    done = invoke("run", "table1/2", "--tier", "huge", "--out", str(tmp_path))
+    assert isinstance(done.exception, ValueError)
+
+
+@pytest.mark.slow
+def test_workers_write_the_same_scores(tmp_path):
+    options = ["run", "table1/2", "--seeds", "2", *TINY]
+    assert invoke(*options, "--out", str(tmp_path / "one")).exit_code == 0
+    assert invoke(*options, "--out", str(tmp_path / "two"), "--workers", "2").exit_code == 0
+    one, two = ([r.scores for r in load_all(tmp_path / name)] for name in ("one", "two"))
+    for a, b in zip(one, two, strict=True):
+        assert a["r2"] == pytest.approx(b["r2"], rel=1e-4)
