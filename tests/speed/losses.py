@@ -1,7 +1,9 @@
 """InfoNCE forward and backward against a plain version that forms all differences.
 
 `python -m tests.speed.losses`: one table, ratios within one run; each cell is its own process, so
-that peak memory is its own. The batch has the paper's size: 6,144 pairs in 10 dimensions.
+that peak memory is its own. The batch has the paper's size: 6,144 pairs in 10 dimensions, in a unit
+box. (In the box that models learn, 20 wide, most terms underflow, and the plain version, which
+computes with denormal numbers there, takes up to twice as long.)
 """
 
 import json
@@ -18,14 +20,16 @@ BATCH, DIM = 6144, 10
 GOALS = {"1": 8, "2": 4, "3": 8}
 
 
+POWERS = {"1": torch.abs, "2": torch.square, "3": lambda difference: difference.abs().pow(3)}
+
+
 def plain(anchors: Tensor, positives: Tensor, p: str) -> Tensor:
     """InfoNCE as one writes it first: a (batch, batch, dim) tensor of differences."""
     if p == "dot":
         logits, positive = anchors @ anchors.T, (anchors * positives).sum(-1)
     else:
-        p = float(p)
-        logits = -(anchors[:, None] - anchors[None]).abs().pow(p).sum(-1)
-        positive = -(anchors - positives).abs().pow(p).sum(-1)
+        logits = -POWERS[p](anchors[:, None] - anchors[None]).sum(-1)
+        positive = -POWERS[p](anchors - positives).sum(-1)
     logits = logits.masked_fill(torch.eye(len(logits), dtype=torch.bool), -torch.inf)
     everything = torch.cat([positive[:, None], logits], 1)
     return (everything.logsumexp(1) - positive).mean()
@@ -40,8 +44,8 @@ def ours(anchors: Tensor, positives: Tensor, p: str) -> Tensor:
 def measure(name: str, p: str, repeats: int) -> dict:
     """Return the best time, the peak memory above that of the bare process, loss and gradient."""
     torch.manual_seed(0)
-    anchors = torch.rand(BATCH, DIM) / 0.05  # a box of the size that the theory predicts
-    positives = (anchors + torch.randn(BATCH, DIM)).requires_grad_()
+    anchors = torch.rand(BATCH, DIM)
+    positives = (anchors + 0.05 * torch.randn(BATCH, DIM)).requires_grad_()
     anchors.requires_grad_()
     function = {"plain": plain, "ours": ours}[name]
     ours(anchors[:64], positives[:64], p).backward()  # libraries and thread pools are up
@@ -76,7 +80,7 @@ def main() -> None:
     )
     print(f"{'':4}{'plain':>19}{'ours':>19}{'faster':>9}{'goal':>6}{'memory':>9}{'loss':>10}")
     for p in ("dot", "2", "1", "3"):
-        slow, fast = in_process("plain", p, 1), in_process("ours", p, 5)
+        slow, fast = in_process("plain", p, 2), in_process("ours", p, 5)
         cells = [f"{r['seconds']:8.2f} s {r['mb']:6.0f} MB" for r in (slow, fast)]
         ratio, share = slow["seconds"] / fast["seconds"], fast["total_mb"] / slow["total_mb"]
         goal = f"{GOALS[p]}x" if p in GOALS else "-"
