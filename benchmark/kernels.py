@@ -1,6 +1,7 @@
 """All-pairs logits of a block of rows, and the pull of their softmax weights on both sides.
 
 A kernel is used once: `start`, then for each block of rows `logits` and `pull`, then `gradients`.
+Where pairs are worked out once, `similarities` and `pull_tile` take the place of the middle two.
 """
 
 import torch

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from ident3d.benchmark import kernels
+from ident3d.benchmark import kernels, pairwise
 from ident3d.benchmark.losses import (
     LOSSES,
     Dot,
@@ -192,13 +192,22 @@ def test_infonce_equals_loops(name, option, n):
         assert_same(computed(name, data, options, dtype), right, tolerance)
 
 
+@pytest.mark.parametrize("option", ["hard", "both", "no positive"])
 @pytest.mark.parametrize("name", SIMILARITIES)
-def test_infonce_in_many_blocks(name, monkeypatch):
+def test_infonce_in_many_blocks(name, option, monkeypatch):
     monkeypatch.setattr(kernels._Kernel, "cpu_block", 40)
     monkeypatch.setattr(kernels._Lp, "cpu_block", 40)
     data = batch(17)  # blocks of one or two rows, the last one shorter
-    right = reference(name, data, learned(name), OPTIONS["hard"])
-    assert_same(computed(name, data, OPTIONS["hard"], torch.float64), right, 1e-10)
+    right = reference(name, data, learned(name), OPTIONS[option])
+    assert_same(computed(name, data, OPTIONS[option], torch.float64), right, 1e-10)
+
+
+@pytest.mark.parametrize("name", ["l1", "l3", "root2"])
+def test_infonce_by_rows_where_halves_take_too_much_memory(name, monkeypatch):
+    data = batch(17)
+    halves = computed(name, data, {}, torch.float64)
+    monkeypatch.setattr(pairwise, "STORED", 0)
+    assert_same(computed(name, data, {}, torch.float64), halves, 1e-12)
 
 
 @pytest.mark.parametrize("name", SIMILARITIES)
