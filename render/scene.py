@@ -109,13 +109,14 @@ def turn(angles: Vector) -> np.ndarray:
     return about_z @ about_y @ about_x
 
 
-def teapot_box(state: SceneState, resolution: int, margin: int = 2) -> Box:
-    """Find the pixels that the teapot may touch, with a margin for the pixel filter."""
+def teapot_box(state: SceneState, resolution: int, margin: int = 0) -> Box:
+    """Find the pixels that the teapot may touch, and `margin` pixels around them."""
     points = TEAPOT_SCALE * teapot().vertices @ turn(state.teapot_turn).T + state.teapot_place
     seen = (points - CAMERA_PLACE) @ look_at(CAMERA_PLACE, (0, 0, 0), CAMERA_UP)
     right, up = (LENS / SENSOR * seen[:, :2] / -seen[:, 2:]).T  # from -0.5 to 0.5
     pixels = resolution * np.stack([0.5 + right, 0.5 - up], axis=1)
-    low = np.floor(pixels.min(axis=0)).astype(int) - margin
-    high = np.ceil(pixels.max(axis=0)).astype(int) + margin
+    reach = 2 + margin  # the pixel filter and the denoiser smear the outline a little
+    low = np.floor(pixels.min(axis=0)).astype(int) - reach
+    high = np.ceil(pixels.max(axis=0)).astype(int) + reach
     left, top, right, bottom = np.clip([*low, *high], 0, resolution).tolist()
     return left, top, right, bottom

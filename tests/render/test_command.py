@@ -194,3 +194,10 @@ for count, latents in enumerate(row_latents(0, "train", np.arange(501))):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     early, late = map(int, done.stdout.split())
     assert late < 1.1 * early
+
+
+def test_ray_renders_the_same(whole, tmp_path):
+    pytest.importorskip("ray")
+    settings = ["--size", 6, "--resolution", 64, "--shard-size", 3]
+    render(tmp_path, *settings, "--ray", "local")
+    assert np.array_equal(load(tmp_path / "train").images[:], whole.images[:6])
