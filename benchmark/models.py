@@ -9,6 +9,7 @@ from ident3d.errors import choose
 
 from .encoders import make_head, mlp
 from .objectives import (
+    AlignmentUniformity,
     Contrastive,
     Ensemble,
     Pooled,
@@ -34,11 +35,15 @@ def make_encoder(settings: Synthetic, mixing: nn.Module, seed: int) -> nn.Module
     if size is None:
         size = predicted_size(settings, process, float(sample.std(axis=0).mean()))
     head = make_head(settings.model_space, settings.dim, size=size, learnable=settings.learnable)
-    if settings.encoder == "mlp":
-        return mlp(settings.dim, head, widths=settings.widths)
     with torch.no_grad():
         observed = mixing(as_tensor(sample))
-    return Whitened(observed, head, settings.widths, SPREAD[settings.model_space])
+    builders = {
+        "mlp": lambda: mlp(settings.dim, head, widths=settings.widths),
+        "whitened": lambda: Whitened(
+            observed, head, settings.widths or (64, 64, 64), SPREAD[settings.model_space]
+        ),
+    }
+    return choose(builders, settings.encoder, "encoder")()
 
 
 def predicted_size(settings: Synthetic, process: Process, deviation: float) -> float:
@@ -88,6 +93,9 @@ def _ensemble(settings: Synthetic) -> Ensemble:
 
 OBJECTIVES: dict[str, Callable[[Synthetic], nn.Module]] = {
     "infonce": _contrastive,
+    "alignment-uniformity": lambda settings: AlignmentUniformity(
+        _similarity(settings), settings.tau
+    ),
     "pooled": lambda settings: Pooled(_contrastive(settings)),
     "ensemble": _ensemble,
     "spectral": lambda settings: Spectral(),

@@ -10,7 +10,18 @@ from torch import Tensor, nn
 
 from ident3d.errors import choose
 
-from .losses import Dot, Importance, Lp, Metric, ensemble, infonce, spectral, supervised, tricl
+from .losses import (
+    Dot,
+    Importance,
+    Lp,
+    Metric,
+    alignment_uniformity,
+    ensemble,
+    infonce,
+    spectral,
+    supervised,
+    tricl,
+)
 from .similarities import Similarity
 
 
@@ -50,7 +61,7 @@ class Contrastive(nn.Module):
     @property
     def metrics(self) -> list[Tensor]:
         """The learned diagonals."""
-        return [self.similarity.value] if isinstance(self.similarity, nn.Module) else []
+        return _learned(self.similarity)
 
 
 class Ensemble(nn.Module):
@@ -91,6 +102,23 @@ class Pooled(nn.Module):
         return self.objective.metrics
 
 
+class AlignmentUniformity(nn.Module):
+    """The limit of InfoNCE in many negatives, as two terms."""
+
+    def __init__(self, similarity: Similarity, tau: float = 1.0) -> None:
+        super().__init__()
+        self.similarity, self.tau = similarity, tau
+
+    def forward(self, views: Sequence[Tensor], latents: Tensor | None = None) -> Tensor:
+        """Return the loss."""
+        return alignment_uniformity(*views, similarity=self.similarity, tau=self.tau)
+
+    @property
+    def metrics(self) -> list[Tensor]:
+        """The learned diagonals."""
+        return _learned(self.similarity)
+
+
 class TriFactor(nn.Module):
     """TriCL: a learned importance of each dimension, and decorrelation."""
 
@@ -126,3 +154,7 @@ class Supervised(nn.Module):
     def forward(self, views: Sequence[Tensor], latents: Tensor | None = None) -> Tensor:
         """Return the loss."""
         return supervised(torch.cat(list(views)), latents)
+
+
+def _learned(similarity: Similarity) -> list[Tensor]:
+    return [similarity.value] if isinstance(similarity, nn.Module) else []

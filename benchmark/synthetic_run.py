@@ -75,8 +75,8 @@ def against_truth(
     """Compare a learned metric, and the loss reached, with those of the true latents."""
     if settings.similarity != "metric" or settings.loss != "infonce" or settings.hard_count:
         return {}
-    truth = Contrastive(_true_similarity(settings), **objective.options)
     device = next(encoder.parameters()).device
+    truth = Contrastive(_true_similarity(settings), settings.tau, **objective.options).to(device)
     encoder.eval()
     reached, possible = [], []
     with torch.no_grad():
