@@ -26,6 +26,9 @@ COMMANDS = {
     "benchmark": ("ident3d.benchmark.command:benchmark", "List, run, score, report, verify."),
 }
 
+BENCHMARK = ("torch", "torchvision", "sklearn", "matplotlib", "jinja2", "safetensors")
+EXTRAS = {"bpy": "render", "ray": "ray", **dict.fromkeys(BENCHMARK, "benchmark")}
+
 
 class LazyGroup(click.Group):
     """A click group whose commands are imported on use; their help line stands in the table."""
@@ -71,5 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (ValueError, DataError, OSError, ImportError) as error:
         if os.environ.get("IDENT3D_TRACEBACK"):  # for people who work on ident3d itself
             raise
-        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Error: {error}{_remedy(error)}", err=True)
         sys.exit(2 if isinstance(error, ValueError) else 1)
+
+
+def _remedy(error: Exception) -> str:
+    """Name the extra that brings a missing module, where Python only names the module."""
+    if not isinstance(error, ModuleNotFoundError) or error.name not in EXTRAS:
+        return ""
+    return f"; `pip install 'ident3d[{EXTRAS[error.name]}]'` brings it."

@@ -8,6 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from math import radians
 from types import ModuleType
 from typing import Any
@@ -26,18 +27,29 @@ _TARGA_HEADER = 18  # bytes before the pixels
 _TARGA_SIZE_AT = 12  # where in the header width and height stand
 
 
+_MISSING = (
+    "Rendering needs Blender's `bpy` module, which did not import ({}): "
+    "`pip install 'ident3d[render]'` on Python 3.11; `ident3d doctor` tells what is "
+    "missing. Reading a rendered data set needs none of it."
+)
+
+
 def load_bpy() -> ModuleType:
     """Import Blender, or say how to get it."""
     try:
         with quiet():
             import bpy
     except ImportError as error:
-        raise ImportError(
-            f"Rendering needs Blender's `bpy` module, which did not import ({error}): "
-            "`pip install 'ident3d[render]'` on Python 3.11; `ident3d doctor` tells what is "
-            "missing. Reading a rendered data set needs none of it."
-        ) from error
+        raise ImportError(_MISSING.format(error)) from error
     return bpy
+
+
+def blender_version() -> str:
+    """Tell Blender's version without importing it, which takes a second."""
+    try:
+        return version("bpy")
+    except PackageNotFoundError as error:
+        raise ImportError(_MISSING.format("it is not installed")) from error
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from ident3d.rows import row_generator, row_latents
 from ident3d.shards import Description
 from ident3d.spaces import Box
 
+from .blender import blender_version
 from .presets import Quality
 from .scene import HUES
 
@@ -90,7 +90,7 @@ class Content:
         """Describe the content for shards and manifest."""
         settings = {
             "renderer": "cycles",
-            "blender": version("bpy"),
+            "blender": blender_version(),
             "resolution": self.resolution,
             "hue": self.hue,
             **asdict(self.quality),

@@ -32,9 +32,10 @@ def test_the_library_works_with_neither_torch_nor_blender(tmp_path):
     ident3d = tmp_path / "venv/bin/ident3d"
     for arguments in (["info"], ["verify"], ["--help"], ["doctor"]):
         subprocess.run([ident3d, *arguments], check=True, cwd=tmp_path, capture_output=True)
-    refused = subprocess.run(
-        [ident3d, "render", "out", "--size", "1"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert refused.returncode == 1
-    assert "ident3d[render]" in refused.stderr
-    assert "Traceback" not in refused.stderr
+    for command, extra in (("render out --size 1", "render"), ("benchmark list", "benchmark")):
+        refused = subprocess.run(
+            [ident3d, *command.split()], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert refused.returncode == 1
+        assert f"ident3d[{extra}]" in refused.stderr
+        assert "Traceback" not in refused.stderr
