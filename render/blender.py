@@ -8,7 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from math import radians
 from types import ModuleType
 from typing import Any
@@ -37,7 +37,7 @@ _MISSING = (
 def load_bpy() -> ModuleType:
     """Import Blender, or say how to get it."""
     try:
-        with quiet():
+        with quiet(), _bpy_first():
             import bpy
     except ImportError as error:
         raise ImportError(_MISSING.format(error)) from error
@@ -50,6 +50,23 @@ def blender_version() -> str:
         return version("bpy")
     except PackageNotFoundError as error:
         raise ImportError(_MISSING.format("it is not installed")) from error
+
+
+@contextlib.contextmanager
+def _bpy_first() -> Iterator[None]:
+    """Find the real `bpy` before its own script folder, which also has a module of that name.
+
+    Blender adds that folder to the path, and a process started from one that has Blender loaded
+    inherits the path.
+    """
+    kept = list(sys.path)
+    with contextlib.suppress(PackageNotFoundError):  # a Blender built by hand
+        sys.path.insert(0, str(distribution("bpy").locate_file("")))
+    try:
+        yield
+    finally:
+        added = [folder for folder in sys.path if folder not in kept]
+        sys.path[:] = kept + added
 
 
 @contextlib.contextmanager

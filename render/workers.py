@@ -69,7 +69,11 @@ def serve(connection: Connection, look: Look, seat: Seat) -> None:
     """Render what comes down the pipe until the parent closes it, or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     os.environ["OIDN_NUM_THREADS"] = str(seat.threads)  # before Blender loads; 0 is all
-    renderer = Renderer(look.quality, look.resolution, seat.threads, seat.gpu, look.verbose)
+    try:
+        renderer = Renderer(look.quality, look.resolution, seat.threads, seat.gpu, look.verbose)
+    except ImportError as error:  # no Blender: there is no use in trying again
+        connection.send(error)
+        return
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
             latents = connection.recv()
@@ -105,6 +109,8 @@ class _Worker:
             self.process.join()
             code = self.process.exitcode
             return f"its worker died of {_signal_name(-code)}" if code < 0 else f"exit code {code}"
+        if isinstance(answer, ImportError):
+            raise answer
         self.images += 1
         return answer
 

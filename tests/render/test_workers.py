@@ -1,5 +1,8 @@
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,3 +52,28 @@ def test_a_row_that_always_fails_stops_the_run_with_its_latents():
         render_all(pool, 1)
     assert f"{LATENTS[0][0]:.9g}, {LATENTS[0][1]:.9g}" in str(caught.value)
     assert len(said) == 2
+
+
+def test_a_parent_with_blender_loaded_has_working_children(tmp_path):
+    """Blender puts a second `bpy` on the path, and children inherit the path."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
+        "if __name__ == '__main__':\n"
+        "    from ident3d.render.blender import load_bpy\n"
+        "    load_bpy()\n"
+        "    from tests.render.test_workers import LOOK, Pool, Seat, render_all\n"
+        "    with Pool(LOOK, [Seat(threads=1)], print) as pool:\n"
+        "        print(len(render_all(pool, 2)))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "2\n", done.stderr
+
+
+def test_no_blender_is_one_sentence(monkeypatch, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['bpy'] = None")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    pool = Pool(LOOK, [Seat(threads=1)], print)
+    with pool, pytest.raises(ImportError, match=r"needs Blender's `bpy` module.*ident3d doctor"):
+        render_all(pool, 1)
