@@ -36,8 +36,8 @@ def embed(
 ) -> np.ndarray:
     """Return the embeddings of all images as float32 (n, k).
 
-    `train_mode` leaves batch-norm in training mode, as the paper's code did; its running
-    statistics are put back afterwards. The last rows join the batch before, so none is tiny.
+    `train_mode` leaves batch-norm, and nothing else, in training mode, as the paper's code did;
+    its running statistics are put back afterwards. The last rows join the batch before.
     """
     parts = []
     with progress(len(images), label) as bar, _Frozen(encoder, train_mode) as run:
@@ -64,7 +64,10 @@ class _Frozen:
             return lambda images: _plain(self.encoder(images))
         self.was_training = self.encoder.training
         self.buffers = {k: b.clone() for k, b in self.encoder.named_buffers()}
-        self.encoder.train(self.train_mode)
+        self.encoder.eval()
+        for module in self.encoder.modules():
+            if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+                module.train(self.train_mode)
         device = next(iter(self.encoder.parameters()), torch.empty(0)).device
         return lambda images: self._module(images, device)
 

@@ -1,4 +1,7 @@
-"""Encoders of images: pixels in, a point of the model's space out."""
+"""Encoders of images: pixels in, a point of the model's space out.
+
+All take uint8 (n, H, W, 3), as data sets hold them, or float (n, 3, H, W) in [0, 1].
+"""
 
 import numpy as np
 import torch
@@ -7,65 +10,85 @@ from torch.nn import functional
 
 from ident3d.errors import choose
 
-from .encoders import SLOPE, resnet18
+from . import encoders
+
+COARSE = 16  # pixels along each side that `compact` looks at
+COMPONENTS = 12  # principal components that it keeps
+NOISE = 0.4  # added to them in training, in units of their deviation
+WIDTH = 128  # of its hidden layers
+
+
+def as_float(images: Tensor) -> Tensor:
+    """Return float images (n, 3, H, W) in [0, 1]."""
+    if images.dtype != torch.uint8:
+        return images
+    # The strides stay those of (n, H, W, 3): channels-last, the faster ones to convolve.
+    return images.permute(0, 3, 1, 2).float() / 255
 
 
 class Pixels(nn.Module):
-    """Brings images to mean 0 and deviation 1 in each channel.
+    """Brings the channels of images to mean 0 and deviation 1, as those of `sample` have it."""
 
-    Takes uint8 (n, H, W, 3), as data sets hold them, or float (n, 3, H, W) in [0, 1].
-    """
-
-    def __init__(self, mean: Tensor, std: Tensor) -> None:
+    def __init__(self, sample: Tensor) -> None:
         super().__init__()
-        self.register_buffer("mean", mean.float().view(1, 3, 1, 1))
-        self.register_buffer("std", std.float().clamp(min=1e-3).view(1, 3, 1, 1))
+        floats = as_float(sample)
+        self.register_buffer("mean", floats.mean((0, 2, 3), keepdim=True))
+        self.register_buffer("std", floats.std((0, 2, 3), keepdim=True).clamp(min=1e-3))
 
     def forward(self, images: Tensor) -> Tensor:
         """Return float (n, 3, H, W)."""
-        if images.dtype == torch.uint8:
-            # The strides stay those of (n, H, W, 3): channels-last, the faster ones to convolve.
-            images = images.permute(0, 3, 1, 2).float() / 255
-        return (images - self.mean) / self.std
+        return (as_float(images) - self.mean) / self.std
 
 
-class Compact(nn.Module):
-    """Five convolutions that keep places apart: for the demo, where ResNet18 is too slow.
+class Components(nn.Module):
+    """Whitened principal components of coarse pixels, as `sample` has them.
 
-    ResNet18 averages over all places at its end and finds positions by way of its padding, which
-    takes epochs. Here the last map is flattened, so each place has weights of its own.
+    Whitening makes what changes few pixels, such as the distance to the camera, as loud as what
+    changes many; noise in training keeps a small net from learning its few pairs by heart.
     """
 
-    def __init__(self, outputs: int) -> None:
+    def __init__(self, sample: Tensor, count: int = COMPONENTS, noise: float = NOISE) -> None:
         super().__init__()
-        layers: list[nn.Module] = []
-        for before, after in ((3, 32), (32, 64), (64, 128), (128, 128)):
-            layers += [
-                nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False),
-                nn.BatchNorm2d(after),
-                nn.LeakyReLU(SLOPE),
-            ]
-        self.layers = nn.Sequential(*layers)
-        self.last = nn.Linear(128 * 2 * 2, outputs)
+        self.noise = noise
+        flat = self._coarse(sample).double()
+        centre = flat.mean(0)
+        _, deviations, directions = torch.linalg.svd(flat - centre, full_matrices=False)
+        scale = (deviations[:count] / len(flat) ** 0.5).clamp(min=1e-6)
+        self.register_buffer("centre", centre.float())
+        self.register_buffer("whiten", (directions[:count].T / scale).float())
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return features (n, outputs)."""
-        small = functional.adaptive_avg_pool2d(images, 32)
-        return self.last(self.layers(small).flatten(1))
+        """Return (n, count)."""
+        found = (self._coarse(images) - self.centre) @ self.whiten
+        return found + self.noise * torch.randn_like(found) if self.training else found
+
+    @staticmethod
+    def _coarse(images: Tensor) -> Tensor:
+        return functional.adaptive_avg_pool2d(as_float(images), COARSE).flatten(1)
 
 
-def compact(dim: int, head: nn.Module) -> nn.Sequential:
-    """Return the small encoder with the papers' head: 10 `dim` outputs, leaky ReLU, linear."""
-    return nn.Sequential(Compact(10 * dim), nn.LeakyReLU(SLOPE), nn.Linear(10 * dim, dim), head)
+def resnet18(dim: int, head: nn.Module, sample: Tensor) -> nn.Sequential:
+    """Return the papers' encoder behind the normalisation of its data's channels."""
+    body = encoders.resnet18(dim, head)
+    return nn.Sequential(Pixels(sample), *body).to(memory_format=torch.channels_last)
+
+
+def compact(dim: int, head: nn.Module, sample: Tensor) -> nn.Sequential:
+    """Return a small net that learns positions in seconds: for the demo, on any computer.
+
+    A ResNet18 of random weights sees where the teapot is in the picture, and takes many epochs to
+    see how far away it is; by then it knows a few hundred pairs by heart.
+    """
+    body = encoders.mlp(dim, head, inputs=COMPONENTS, widths=(WIDTH, WIDTH, 10 * dim))
+    return nn.Sequential(Components(sample), *body)
 
 
 ENCODERS = {"resnet18": resnet18, "compact": compact}
 
 
-def image_encoder(name: str, dim: int, head: nn.Module, mean: Tensor, std: Tensor) -> nn.Sequential:
-    """Return an encoder that begins with the normalisation of its data's channels."""
-    body = choose(ENCODERS, name, "encoder")(dim, head)
-    return nn.Sequential(Pixels(mean, std), *body).to(memory_format=torch.channels_last)
+def image_encoder(name: str, dim: int, head: nn.Module, sample: Tensor) -> nn.Sequential:
+    """Return an encoder for images like those of `sample`, uint8 (n, H, W, 3)."""
+    return choose(ENCODERS, name, "encoder")(dim, head, sample)
 
 
 def some_pixels(images: np.ndarray, count: int) -> np.ndarray:
@@ -77,5 +100,6 @@ def some_pixels(images: np.ndarray, count: int) -> np.ndarray:
 
 def mean_pixels(images: np.ndarray, side: int = 6) -> np.ndarray:
     """Return the image averaged to side x side, flattened: all that a blurred look shows."""
-    floats = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
-    return functional.adaptive_avg_pool2d(floats, side).flatten(1).numpy()
+    return (
+        functional.adaptive_avg_pool2d(as_float(torch.as_tensor(images)), side).flatten(1).numpy()
+    )

@@ -21,7 +21,7 @@ SIDE = 224
 MEASURED = 64  # images of the measured piece
 FLOAT = 4  # bytes
 # Kept activations of ResNet18 with batch-norm, per input pixel: measured at 64 and at 224 px.
-ACTIVATIONS = {"resnet18": 125, "compact": 40}  # floats
+ACTIVATIONS = {"resnet18": 125, "compact": 1}  # floats
 
 
 def plan(settings: ImageSettings) -> str:
@@ -80,12 +80,10 @@ def _measure(settings: ImageSettings, side: int, count: int) -> tuple[float, int
     torch.manual_seed(0)
     device = pick_device(settings.device)
     head = make_head(settings.model_space, settings.dim)
-    encoder = image_encoder(settings.encoder, settings.dim, head, torch.zeros(3), torch.ones(3)).to(
-        device
-    )
-    views = 2 * len(settings.conditionals) + settings.hard_count
     pixels = np.random.default_rng(0).integers(0, 256, (count, side, side, 3), np.uint8)
     images = torch.from_numpy(pixels).to(device)
+    encoder = image_encoder(settings.encoder, settings.dim, head, images).to(device)
+    views = 2 * len(settings.conditionals) + settings.hard_count
     objective = make_objective(settings).to(device)
     optimizer = make_optimizer({"encoder": encoder, "objective": objective}, settings)
     lengths = [count // views] * views

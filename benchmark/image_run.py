@@ -71,7 +71,7 @@ def make_encoder(settings: ImageSettings, data: ImageData) -> Callable[[Any], An
     head = make_head(
         settings.model_space, settings.dim, size=start_size(settings), learnable=settings.learnable
     )
-    return image_encoder(settings.encoder, settings.dim, head, *data.statistics())
+    return image_encoder(settings.encoder, settings.dim, head, data.sample())
 
 
 def wrapped(encoder: nn.Module, settings: ImageSettings) -> nn.Module:

@@ -24,7 +24,7 @@ from .synthetic import BATCHES, stream
 from .train import Batch
 
 IN_MEMORY = 4 << 30  # bytes: a split smaller than this is read once and kept
-STATISTICS = 2_000  # images from which the channels' mean and deviation are taken
+SAMPLE = 1_000  # images from which encoders take their statistics
 
 PAIRINGS = {
     "exact": "Positives rendered for their anchors.",
@@ -125,12 +125,11 @@ class ImageData:
             for data, conditional in zip(self.train, self.settings.conditionals, strict=True)
         ]
 
-    def statistics(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return mean and deviation of the training images' channels, in [0, 1]."""
+    def sample(self) -> torch.Tensor:
+        """Return some training images, from which encoders take their statistics."""
         count = len(self.train[0])
-        rows = np.linspace(0, count - 1, min(count, STATISTICS)).astype(int)
-        pixels = self.train[0].images[rows].reshape(-1, 3) / 255
-        return torch.from_numpy(pixels.mean(0)), torch.from_numpy(pixels.std(0))
+        rows = np.linspace(0, count - 1, min(count, SAMPLE)).astype(int)
+        return torch.from_numpy(self.train[0].images[rows])
 
     def draw(self, seed: int, step: int) -> Batch:
         """Return the batch of one step."""

@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {
     "pairs": "exact",
     "size": None,
     "batch": 128,
-    "steps": 400,
+    "steps": 200,
     "lr": 1e-3,
     "schedule": "one-cycle",
     "evaluations": 8,
@@ -34,9 +34,9 @@ SMALL: dict[str, Any] = {
 TINY: dict[str, Any] = SMALL | {
     "dim": 3,
     "encoder": "compact",
-    "steps": 300,
-    "lr": 1e-3,
-    "evaluations": 6,
+    "steps": 2_000,
+    "lr": 1e-2,
+    "evaluations": 10,
 }
 WIDTH = {"paper": 0.1, "small": 0.3, "tiny": 0.2}
 # What the AnInfoNCE rows use: known widths, different for each group of factors.

@@ -8,7 +8,7 @@ import pytest
 import torch
 from ident3d.benchmark import image_run
 from ident3d.benchmark.experiments import EXPERIMENTS
-from ident3d.benchmark.image_encoders import Compact, Pixels, image_encoder
+from ident3d.benchmark.image_encoders import Components, Pixels, image_encoder
 from ident3d.benchmark.image_plan import plan
 from ident3d.benchmark.image_settings import diagonal
 from ident3d.benchmark.images import ImageData, Joined
@@ -107,18 +107,18 @@ def test_joined_images_are_one_array():
 
 def test_encoders_take_bytes_and_floats_alike():
     torch.manual_seed(0)
-    images = torch.randint(0, 256, (4, 32, 32, 3), dtype=torch.uint8)
+    images = torch.randint(0, 256, (20, 32, 32, 3), dtype=torch.uint8)
     for name in ("compact", "resnet18"):
-        encoder = image_encoder(
-            name, 3, torch.nn.Identity(), torch.full((3,), 0.4), torch.full((3,), 0.2)
-        ).eval()
+        encoder = image_encoder(name, 3, torch.nn.Identity(), images).eval()
         found = encoder(images)
-        assert found.shape == (4, 3)
+        assert found.shape == (20, 3)
         floats = images.permute(0, 3, 1, 2).float() / 255
         assert torch.allclose(found, encoder(floats), atol=1e-5)
-    scaled = Pixels(torch.tensor([0.4] * 3), torch.tensor([0.2] * 3))(images)
-    assert torch.allclose(scaled, (images.permute(0, 3, 1, 2) / 255 - 0.4) / 0.2, atol=1e-5)
-    assert Compact(5)(torch.zeros(2, 3, 64, 64)).shape == (2, 5)
+    scaled = Pixels(images)(images)
+    assert torch.allclose(scaled.mean((0, 2, 3)), torch.zeros(3), atol=1e-4)
+    assert torch.allclose(scaled.std((0, 2, 3)), torch.ones(3), atol=1e-4)
+    white = Components(images).eval()(images)
+    assert torch.allclose(white.T @ white / 20, torch.eye(12), atol=1e-3)
 
 
 def test_concentrations_and_their_order():
@@ -131,19 +131,19 @@ def test_concentrations_and_their_order():
 
 def test_plan_tells_the_cost(data, tmp_path, capsys):
     found = plan(settings(1, data))
-    assert "400 rows of 16 px" in found and "300, each 128 pairs (256 images)" in found
+    assert "400 rows of 16 px" in found and "2,000, each 128 pairs (256 images)" in found
     for word in ("memory", "disk", "time"):
         assert word in found
     missing = plan(settings(1, tmp_path / "none", device="cpu", micro_batch=32))
     assert "not there yet; taken as 250,000 images of 224 px" in missing
     main(["benchmark", "run", "table4/1", "--tier", "tiny", "--data", str(data), "--dry-run"])
-    assert "steps: 300" in capsys.readouterr().out
+    assert "steps: 2,000" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 def test_box_beats_the_untrained_and_every_record_is_written(data, tmp_path):
     out = tmp_path / "results"
-    arguments = ["--tier", "tiny", "--data", str(data), "--out", str(out), "--set", "steps=120"]
+    arguments = ["--tier", "tiny", "--data", str(data), "--out", str(out), "--set", "steps=300"]
     ids = ["table4/1", "table4/random", "table4/identity"]
     main(["benchmark", "run", *ids, *arguments])
     found = {(r.experiment, r.protocol): r for r in load_all(out)}
@@ -151,7 +151,7 @@ def test_box_beats_the_untrained_and_every_record_is_written(data, tmp_path):
     box, random = found["table4/1", "clean"], found["table4/random", "clean"]
     assert box.scores["r2"] > 0.85 and box.scores["mcc"] > 0.8
     assert box.scores["r2"] > random.scores["r2"] + 0.3
-    assert box.scores["r2_train"] is not None and box.curves["step"][-1] == 120
+    assert box.scores["r2_train"] is not None and box.curves["step"][-1] == 300
     assert np.load(out / f"{box.id}.npy").shape == (300, 3)
     main(["benchmark", "pack", str(out / f"{box.id}.json"), "--out", str(tmp_path / "entry")])
     main(["benchmark", "verify", str(tmp_path / "entry"), "--data", str(data / "test")])
