@@ -9,7 +9,6 @@ classes, each class has its own part and a search stays inside one class.
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -20,18 +19,10 @@ import numpy as np
 
 from .errors import DataError, choose
 from .factors import Factor
-from .ivf import EXACT_BELOW, NearestRows, build, codes_suffice
+from .index_parts import Draw, build_part, describe, merge_certificates, read_bytes, write_bytes
+from .ivf import NearestRows
 from .shards import write_json
-from .tuning import (
-    CERTIFICATE_QUERIES,
-    TUNING_QUERIES,
-    Certificate,
-    Queries,
-    Settings,
-    certify,
-    draws_near,
-    tune,
-)
+from .tuning import Certificate, Queries, Settings, draws_near
 
 FORMAT = "ident3d-index"
 VERSION = 1
@@ -100,10 +91,16 @@ class Index:
         for label, members in _members(classes).items():
             inside = points if members is None else points[members]
             draw = _drawing(draws, members, weights)
-            parts[label], certificate = _build_part(inside, recall, draw)
+            parts[label], certificate = build_part(inside, recall, draw)
             certificates.append(certificate)
             sizes.append(len(inside))
-        return cls(weights, parts, classes, _merge(certificates, sizes), _stem(weights, latents))
+        return cls(
+            weights,
+            parts,
+            classes,
+            merge_certificates(certificates, sizes),
+            _stem(weights, latents),
+        )
 
     def search(
         self, points: np.ndarray, k: int = 1, exclude: np.ndarray | None = None
@@ -149,7 +146,7 @@ class Index:
         return {
             "kind": "exact" if all(part.exact for part in parts) else "ivf-hnsw",
             "rows": sum(len(part.points) for part in parts),
-            "parts": [_describe(part) for part in parts],
+            "parts": [describe(part) for part in parts],
             "certificate": asdict(self.certificate),
         }
 
@@ -158,7 +155,7 @@ class Index:
         path = Path(folder) / f"{self._stem}.json"
         contents = [part.to_bytes() for part in self._parts.values()]
         content = b"".join(contents)
-        _write_bytes(path.with_suffix(".faiss"), content)
+        write_bytes(path.with_suffix(".faiss"), content)
         parts = [
             {"class": label, "bytes": len(piece), "settings": part.settings}
             for (label, part), piece in zip(self._parts.items(), contents, strict=True)
@@ -202,7 +199,7 @@ class Index:
             raise DataError(f"{path} has another format or version; `ident3d index` rebuilds it.")
         if record["fingerprint"] != data.fingerprint or record["weights"] != weights.tolist():
             raise DataError(f"{path} is the index of other data; `ident3d index` rebuilds it.")
-        content = _read_bytes(path.with_suffix(".faiss"), record["bytes"], record["sha256"])
+        content = read_bytes(path.with_suffix(".faiss"), record["bytes"], record["sha256"])
         members = _members(data.classes)
         if [part["class"] for part in record["parts"]] != list(members):
             raise DataError(f"{path} has other classes than the data; `ident3d index` rebuilds it.")
@@ -242,30 +239,7 @@ def open_index(
     return index
 
 
-def _build_part(
-    points: np.ndarray, recall: float, draw: Callable[[np.ndarray, int, int], Queries]
-) -> tuple[NearestRows, Certificate]:
-    if len(points) < EXACT_BELOW:
-        part = NearestRows(points)
-        return part, certify(part, points, draw(points, CERTIFICATE_QUERIES, 1), recall)
-    coded = codes_suffice(*points.shape)
-    part = build(points, coded)
-    tuning = draw(points, TUNING_QUERIES, 0)
-    if not tune(part, points, tuning, recall) and coded:
-        part = build(points, coded=False)
-        tune(part, points, tuning, recall)
-    fresh = draw(points, CERTIFICATE_QUERIES, 1)
-    certificate = certify(part, points, fresh, recall)
-    while certificate.recall < recall and part.settings.probes < part.lists:
-        probes = min(math.ceil(part.settings.probes * 1.5), part.lists)
-        part.set(Settings(probes, 2 * probes, 2 * part.settings.candidates))
-        certificate = certify(part, points, fresh, recall)
-    return part, certificate
-
-
-def _drawing(
-    draws: Draws | None, members: np.ndarray | None, weights: np.ndarray
-) -> Callable[[np.ndarray, int, int], Queries]:
+def _drawing(draws: Draws | None, members: np.ndarray | None, weights: np.ndarray) -> Draw:
     """Make queries for one part; the seed is fixed, so that equal data gives an equal index."""
 
     def draw(points: np.ndarray, n: int, stream: int) -> Queries:
@@ -322,55 +296,3 @@ def _stem(weights: np.ndarray, latents: np.ndarray) -> str:
     if np.array_equal(weights, _default_weights(latents)):
         return "index"
     return f"index-{hashlib.sha256(repr(weights.tolist()).encode()).hexdigest()[:8]}"
-
-
-def _merge(certificates: list[Certificate], sizes: list[int]) -> Certificate:
-    """One certificate for all parts: means by size, the worst speed and distances."""
-    return Certificate(
-        recall=float(np.average([c.recall for c in certificates], weights=sizes)),
-        target=certificates[0].target,
-        queries=sum(c.queries for c in certificates),
-        per_second=min(c.per_second for c in certificates),
-        distance_median=max(c.distance_median for c in certificates),
-        distance_95=max(c.distance_95 for c in certificates),
-    )
-
-
-def _describe(part: NearestRows) -> dict[str, Any]:
-    if part.exact:
-        return {"rows": len(part.points), "kind": "exact"}
-    codes = "4-bit codes, ranked exactly" if part.coded else "vectors"
-    settings = part.settings._asdict()
-    return {
-        "rows": len(part.points),
-        "kind": "ivf-hnsw",
-        "lists": part.lists,
-        "codes": codes,
-        **settings,
-    }
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _read_bytes(path: Path, size: int, sha256: str) -> bytes:
-    """Read a file whose size and digest are known; anything else is refused unread by FAISS."""
-    actual = path.stat().st_size
-    if actual != size:
-        raise DataError(
-            f"{path} has {actual:,} bytes, its description says {size:,}; `ident3d index` "
-            "rebuilds it."
-        )
-    content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise DataError(f"{path} was changed or damaged; `ident3d index` rebuilds it.")
-    return content

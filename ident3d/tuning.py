@@ -5,6 +5,7 @@ is the nearest row other than that one. Nothing here depends on timings, so the 
 same settings, and the same pairs, on every machine.
 """
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +15,9 @@ import faiss
 import numpy as np
 from scipy.spatial import cKDTree
 
-TUNING_QUERIES = 2048
+TUNING_QUERIES = 4096
 CERTIFICATE_QUERIES = 4096
-_PROBES = (4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 192, 256, 384, 512)
+_PROBES = (4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 128, 192, 256, 384, 512)
 _CANDIDATES = (8, 12, 16, 24, 32, 48, 64)
 _BEAMS = (1.0, 1.5, 2.0)  # efSearch, in units of the lists it must find
 _TREE_DIMENSIONS = 16  # beyond about this, a k-d tree is slower than comparing with every row
@@ -35,6 +36,11 @@ class Settings(NamedTuple):
     probes: int  # inverted lists read for a query
     ef_search: int  # beam width of the HNSW graph that finds those lists
     candidates: int  # rows ranked by their exact distance
+
+    def harder(self, lists: int) -> "Settings":
+        """Look a fifth harder, at most into all `lists`."""
+        probes, ef_search, candidates = (math.ceil(1.2 * setting) for setting in self)
+        return Settings(min(probes, lists), ef_search, candidates)
 
 
 @dataclass(frozen=True)

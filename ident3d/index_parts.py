@@ -1,0 +1,89 @@
+"""The parts of an index: one for all rows, or one for each class, each with its certificate."""
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import DataError
+from .ivf import NearestRows, build, codes_suffice
+from .tuning import CERTIFICATE_QUERIES, TUNING_QUERIES, Certificate, Queries, certify, tune
+
+EXACT_BELOW = 10_000  # rows: comparing with every one is as fast as any index
+Draw = Callable[[np.ndarray, int, int], Queries]  # points, how many, number of the random stream
+
+
+def build_part(points: np.ndarray, recall: float, draw: Draw) -> tuple[NearestRows, Certificate]:
+    """Build an index over `points`, tune it on some draws and certify it on others."""
+    if len(points) < EXACT_BELOW:
+        part = NearestRows(points)
+        return part, certify(part, points, draw(points, CERTIFICATE_QUERIES, 1), recall)
+    coded = codes_suffice(*points.shape)
+    part = build(points, coded)
+    tuning = draw(points, TUNING_QUERIES, 0)
+    if not tune(part, points, tuning, recall) and coded:
+        part = build(points, coded=False)
+        tune(part, points, tuning, recall)
+    fresh = draw(points, CERTIFICATE_QUERIES, 1)
+    certificate = certify(part, points, fresh, recall)
+    while certificate.recall < recall and part.settings.probes < part.lists:
+        part.set(part.settings.harder(part.lists))
+        certificate = certify(part, points, fresh, recall)
+    return part, certificate
+
+
+def merge_certificates(certificates: list[Certificate], sizes: list[int]) -> Certificate:
+    """One certificate for all parts: means by size, the worst speed and distances."""
+    return Certificate(
+        recall=float(np.average([c.recall for c in certificates], weights=sizes)),
+        target=certificates[0].target,
+        queries=sum(c.queries for c in certificates),
+        per_second=min(c.per_second for c in certificates),
+        distance_median=max(c.distance_median for c in certificates),
+        distance_95=max(c.distance_95 for c in certificates),
+    )
+
+
+def describe(part: NearestRows) -> dict[str, Any]:
+    """Describe a part as plain values."""
+    if part.exact:
+        return {"rows": len(part.points), "kind": "exact"}
+    codes = "4-bit codes, ranked exactly" if part.coded else "vectors"
+    settings = part.settings._asdict()
+    return {
+        "rows": len(part.points),
+        "kind": "ivf-hnsw",
+        "lists": part.lists,
+        "codes": codes,
+        **settings,
+    }
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file atomically."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_bytes(path: Path, size: int, sha256: str) -> bytes:
+    """Read a file whose size and digest are known; anything else is refused unread by FAISS."""
+    actual = path.stat().st_size
+    if actual != size:
+        raise DataError(
+            f"{path} has {actual:,} bytes, its description says {size:,}; `ident3d index` "
+            "rebuilds it."
+        )
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise DataError(f"{path} was changed or damaged; `ident3d index` rebuilds it.")
+    return content
