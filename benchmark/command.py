@@ -1,6 +1,5 @@
 """`ident3d benchmark`: list and run experiments; score, report, verify, pack live elsewhere."""
 
-import importlib
 import shlex
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ import click
 
 from ident3d.commands.options import echo_json, json_option, table
 from ident3d.errors import DataError
+from ident3d.lazy import LazyGroup
 
 # name -> (where the click command lives, the line `ident3d benchmark --help` shows)
 COMMANDS = {
@@ -21,27 +21,7 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
-    """A click group whose commands are imported on use; their help line stands in the table."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands in the order a user meets them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Import one command."""
-        if name not in COMMANDS:
-            return None
-        module, attribute = COMMANDS[name][0].split(":")
-        return getattr(importlib.import_module(module), attribute)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table alone, importing none of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
-
-
-@click.group(cls=LazyGroup)
+@click.group(cls=LazyGroup, table=COMMANDS)
 def benchmark() -> None:
     """Reproduce the papers' experiments, and rank what others train."""
 

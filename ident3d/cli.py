@@ -3,12 +3,13 @@
 `ident3d --help` therefore answers at once, and needs neither torch nor Blender.
 """
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
 
 import click
+
+from .lazy import LazyGroup
 
 # name -> (where the click command lives, the line `ident3d --help` shows)
 COMMANDS = {
@@ -30,27 +31,9 @@ BENCHMARK = ("torch", "torchvision", "sklearn", "matplotlib", "jinja2", "safeten
 EXTRAS = {"bpy": "render", "ray": "ray", **dict.fromkeys(BENCHMARK, "benchmark")}
 
 
-class LazyGroup(click.Group):
-    """A click group whose commands are imported on use; their help line stands in the table."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands in the order a user meets them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Import one command."""
-        if name not in COMMANDS:
-            return None
-        module, attribute = COMMANDS[name][0].split(":")
-        return getattr(importlib.import_module(module), attribute)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table alone, importing none of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(package_name="ident3d")
 def cli() -> None:
     """Ground-truth images and honest measurement for identifiable representation learning."""
