@@ -29,9 +29,19 @@ def start(*arguments):
 
 def run(*arguments, code=0):
     process = start(*arguments)
-    out, err = process.communicate(timeout=300)
+    out, err = finish(process)
     assert process.returncode == code, err
     return out + err
+
+
+def finish(process):
+    """Wait for a run; one that hangs is killed, not left behind."""
+    try:
+        return process.communicate(timeout=500)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
 
 
 def render(out, *arguments, code=0):
@@ -92,7 +102,7 @@ def test_killed_twenty_times(whole, tmp_path):
 def test_two_runs_at_once_share_the_work(whole, tmp_path):
     arguments = ["render", tmp_path, *QUICK, "--size", 60, "--resolution", 64, "--workers", 1]
     both = [start(*arguments, "--shard-size", 10) for _ in range(2)]
-    outputs = [process.communicate(timeout=300) for process in both]
+    outputs = [finish(process) for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
     data = load(tmp_path / "train")
     assert np.array_equal(data.rows, np.arange(60))
