@@ -7,9 +7,9 @@ Distances may weigh factors differently; a weight of 0 leaves a factor out. Wher
 classes, each class has its own part and a search stays inside one class.
 """
 
+import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -90,6 +90,8 @@ class Index:
         parts, certificates, sizes = {}, [], []
         for label, members in _members(classes).items():
             inside = points if members is None else points[members]
+            if len(inside) < 2:
+                raise ValueError(f"`classes` must have 2 rows each to look up; {label} has one.")
             draw = _drawing(draws, members, weights)
             parts[label], certificate = build_part(inside, recall, draw)
             certificates.append(certificate)
@@ -140,11 +142,16 @@ class Index:
                 part.to_gpu()
         return self
 
+    @property
+    def exact(self) -> bool:
+        """Whether every search compares with all rows."""
+        return all(part.exact for part in self._parts.values())
+
     def summary(self) -> dict[str, Any]:
         """Describe the index and its certificate as plain values."""
         parts = self._parts.values()
         return {
-            "kind": "exact" if all(part.exact for part in parts) else "ivf-hnsw",
+            "kind": "exact" if self.exact else "ivf-hnsw",
             "rows": sum(len(part.points) for part in parts),
             "parts": [describe(part) for part in parts],
             "certificate": asdict(self.certificate),
@@ -226,7 +233,8 @@ def open_index(
 ) -> Index:
     """Load the index beside `data`; where there is none, or one of other data, build and save it.
 
-    On a read-only disk, and for data that is not on disk, it is built in memory alone.
+    On a read-only or full disk, for data that is not on disk, and where search is exact anyway, it
+    stays in memory.
     """
     if data.path is not None:
         try:
@@ -234,8 +242,9 @@ def open_index(
         except DataError:
             pass
     index = Index.build(data.latents, weights, data.classes, draws=draws)
-    if data.path is not None and os.access(data.path, os.W_OK):
-        index.save(data.path, data.fingerprint)
+    if data.path is not None and not index.exact:
+        with contextlib.suppress(OSError):
+            index.save(data.path, data.fingerprint)
     return index
 
 

@@ -156,6 +156,8 @@ class NearestRows:
             and (quantizer.ntotal, quantizer.d) == (index.nlist, index.d)
         ):
             raise DataError("it is no IVF-HNSW index over these latents")
+        if settings is None or not settings.sensible(index.nlist):
+            raise DataError(f"its settings {settings} make no sense")
         return cls(points, index, settings)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -42,6 +42,14 @@ class Settings(NamedTuple):
         probes, ef_search, candidates = (math.ceil(1.2 * setting) for setting in self)
         return Settings(min(probes, lists), ef_search, candidates)
 
+    def sensible(self, lists: int) -> bool:
+        """Tell settings that tuning could have chosen from those that exhaust the machine."""
+        return (
+            1 <= self.probes <= lists
+            and 1 <= self.ef_search <= 16 * lists
+            and 1 <= self.candidates <= 100_000
+        )
+
 
 @dataclass(frozen=True)
 class Certificate:

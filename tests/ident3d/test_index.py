@@ -159,7 +159,7 @@ def test_weights_measure_distances():
 def test_constant_factors_are_left_out(tmp_path):
     data = make_data(tmp_path, rows=300)
     data.latents[:, 3:] = 0.5
-    index = open_index(data)
+    index = Index.build(data.latents)
     assert index.weights.tolist() == [1.0] * 3 + [0.0] * 7
     named = Index.build(data.latents, [1.0] * 3 + [0.0] * 7).save(tmp_path, data.fingerprint)
     assert named.name == "index.json"
@@ -286,6 +286,26 @@ def test_a_foreign_faiss_file_with_a_right_digest_is_refused(big):
         NearestRows.from_bytes(other, data.latents, tuning.Settings(1, 1, 1))
     with pytest.raises(DataError, match="cannot read"):
         NearestRows.from_bytes(b"nonsense" * 20, data.latents, tuning.Settings(1, 1, 1))
+
+
+def test_settings_that_exhaust_the_machine_are_refused(tmp_path, big):
+    data = make_data(tmp_path)
+    big[1].save(tmp_path, data.fingerprint)
+    part = json.loads((tmp_path / "index.json").read_text())["parts"][0]
+    for settings in ([1, 1, 10**9], [10**9, 1, 1], [0, 1, 1], None):
+        edit(tmp_path, parts=[part | {"settings": settings}])
+        with pytest.raises(DataError, match="make no sense"):
+            Index.load(data)
+
+
+def test_exact_search_leaves_no_files(tmp_path):
+    open_index(make_data(tmp_path, rows=100))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_class_of_one_row_is_refused():
+    with pytest.raises(ValueError, match="2 rows each to look up; 7 has one"):
+        Index.build(make_data(None, 50).latents, classes=np.array([0] * 49 + [7]))
 
 
 def test_nothing_half_written_is_left(tmp_path, big, monkeypatch):
