@@ -30,18 +30,19 @@ def embed(
     encoder: Callable[[Any], Any],
     images: Any,
     *,
+    count: int | None = None,
     train_mode: bool = False,
     batch: int = BATCH,
     label: str = "embed",
 ) -> np.ndarray:
-    """Return the embeddings of all images as float32 (n, k).
+    """Return the embeddings of all images, or of the first `count`, as float32 (n, k).
 
     `train_mode` leaves batch-norm, and nothing else, in training mode, as the paper's code did;
     its running statistics are put back afterwards. The last rows join the batch before.
     """
-    parts = []
-    with progress(len(images), label) as bar, _Frozen(encoder, train_mode) as run:
-        for rows in _batches(len(images), batch):
+    parts, count = [], len(images) if count is None else count
+    with progress(count, label) as bar, _Frozen(encoder, train_mode) as run:
+        for rows in _batches(count, batch):
             found = np.asarray(run(images[rows]), np.float32)
             if found.ndim != 2 or len(found) != rows.stop - rows.start:
                 raise ValueError(

@@ -13,7 +13,7 @@ from ident3d.errors import choose
 from . import encoders
 
 COARSE = 16  # pixels along each side that `compact` looks at
-COMPONENTS = 12  # principal components that it keeps
+COMPONENTS = 4  # principal components that it keeps for each factor
 NOISE = 0.4  # added to them in training, in units of their deviation
 WIDTH = 128  # of its hidden layers
 
@@ -47,7 +47,7 @@ class Components(nn.Module):
     changes many; noise in training keeps a small net from learning its few pairs by heart.
     """
 
-    def __init__(self, sample: Tensor, count: int = COMPONENTS, noise: float = NOISE) -> None:
+    def __init__(self, sample: Tensor, count: int, noise: float = NOISE) -> None:
         super().__init__()
         self.noise = noise
         flat = self._coarse(sample).double()
@@ -79,8 +79,9 @@ def compact(dim: int, head: nn.Module, sample: Tensor) -> nn.Sequential:
     A ResNet18 of random weights sees where the teapot is in the picture, and takes many epochs to
     see how far away it is; by then it knows a few hundred pairs by heart.
     """
-    body = encoders.mlp(dim, head, inputs=COMPONENTS, widths=(WIDTH, WIDTH, 10 * dim))
-    return nn.Sequential(Components(sample), *body)
+    count = COMPONENTS * dim
+    body = encoders.mlp(dim, head, inputs=count, widths=(WIDTH, WIDTH, 10 * dim))
+    return nn.Sequential(Components(sample, count), *body)
 
 
 ENCODERS = {"resnet18": resnet18, "compact": compact}

@@ -19,7 +19,7 @@ from .embedding import embed
 from .encoders import make_head
 from .image_encoders import image_encoder, mean_pixels, some_pixels
 from .image_settings import ImageSettings, diagonal
-from .images import ImageData, in_memory
+from .images import ImageData
 from .models import make_objective, predicted_size
 from .records import image_fields, matched
 from .results import scored_rows
@@ -119,8 +119,9 @@ def scored(
 ) -> dict[str, Any]:
     """Embed and score a split; return the fields of its record."""
     rows = scored_rows(protocol, len(data)) if rows is None else rows
-    images = in_memory(data.images) if rows == len(data) else data.images[:rows]
-    z_hat = embed(encoder, images, train_mode=protocol == "paper", label=f"embed {data.split}")
+    in_training = protocol == "paper"
+    label = f"embed {data.split}"
+    z_hat = embed(encoder, data.images, count=rows, train_mode=in_training, label=label)
     return image_fields(data, z_hat, protocol) | {"embeddings": z_hat}
 
 

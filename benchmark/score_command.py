@@ -132,8 +132,8 @@ def _run(spec: str, weights: Path | None, data: Dataset, protocol: str) -> np.nd
     from .embedding import embed, load_encoder
 
     encoder = load_encoder(spec, weights)
-    images = data.images[: scored_rows(protocol, len(data))] if protocol == "paper" else data.images
-    return embed(encoder, images, train_mode=protocol == "paper")
+    count = scored_rows(protocol, len(data))
+    return embed(encoder, data.images, count=count, train_mode=protocol == "paper")
 
 
 def _recorded_fingerprint(embeddings: Path) -> str | None:

@@ -117,7 +117,7 @@ def test_encoders_take_bytes_and_floats_alike():
     scaled = Pixels(images)(images)
     assert torch.allclose(scaled.mean((0, 2, 3)), torch.zeros(3), atol=1e-4)
     assert torch.allclose(scaled.std((0, 2, 3)), torch.ones(3), atol=1e-4)
-    white = Components(images).eval()(images)
+    white = Components(images, 12).eval()(images)
     assert torch.allclose(white.T @ white / 20, torch.eye(12), atol=1e-3)
 
 
