@@ -70,6 +70,9 @@ FIXED = {"learnable": False}
 WIDER = {"conditionals": ("gennorm:3:0.1",)}
 # Further changes for single rows.
 CPU_ROWS: dict[str, dict[str, Any]] = {
+    # Here positives are spread wider than anchors; negatives must be spread like positives.
+    "table1/11": {"negatives": "positives"},
+    "table1/12": {"negatives": "positives"},
     "table2/1": FIXED,
     "table2/2": FIXED | WIDER,
     "table2/3": FIXED,
