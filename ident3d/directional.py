@@ -57,12 +57,17 @@ def fisher_bingham(
     bound = log_radius_bound(concentrations.max() + shift, dim)
 
     def axes(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        draws = project(_normal(centre[rows], spread[rows], rng))
-        a = np.square(draws) @ concentrations + shift[rows]  # x'Px
-        t = np.einsum("ij,ij->i", draws, pull[rows])  # x'Lz
-        ahead = rng.random(len(rows)) < expit(4 * np.abs(t))
-        draws *= np.where(ahead == (t > 0), 1.0, -1.0)[:, None]
-        return draws, _accept(log_radius_density(a, np.abs(t), dim) - bound[rows], rng)
+        draws = _normal(centre[rows], spread[rows], rng)
+        squares = np.square(draws)
+        radius = np.sqrt(squares.sum(axis=1))
+        a = squares @ concentrations / radius**2 + shift[rows]  # x'Px
+        t = np.einsum("ij,ij->i", draws, pull[rows]) / radius  # x'Lz
+        accepted = _accept(log_radius_density(a, np.abs(t), dim) - bound[rows], rng)
+        # Only what is accepted needs its end and its length.
+        t, radius = t[accepted], radius[accepted]
+        ahead = rng.random(len(t)) < expit(4 * np.abs(t))
+        draws[accepted] *= (np.where(ahead == (t > 0), 1.0, -1.0) / radius)[:, None]
+        return draws, accepted
 
     return first_accepted(len(anchors), axes)
 
