@@ -11,7 +11,7 @@ from .experiment import Experiment
 TIERS = {
     "paper": "The settings of the papers; hours on a GPU.",
     "cpu": "The same row made small enough for two cores: minutes.",
-    "small": "Images of 64 px, a few thousand rendered pairs: an hour on two cores for all rows.",
+    "small": "Images of 64 px, a few thousand rendered pairs: for two cores, longer than tiny.",
     "tiny": "Images of 64 px, position alone, hundreds of rendered pairs: a minute or two.",
 }
 FAMILIES = {
