@@ -1,7 +1,9 @@
 import json
 import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 from click.testing import CliRunner
 from ident3d.benchmark.command import COMMANDS, benchmark
@@ -78,6 +80,24 @@ def test_one_failure_does_not_stop_the_others(tmp_path):
 def test_unknown_tiers_are_refused(tmp_path):
     done = invoke("run", "table1/2", "--tier", "huge", "--out", str(tmp_path))
     assert isinstance(done.exception, ValueError)
+
+
+@pytest.mark.slow
+def test_workers_end_with_a_parent_that_is_killed(tmp_path):
+    options = ["run", "table1/2", "--seeds", "2", "--workers", "2", "--set", "steps=1000000"]
+    options += ["--set", "batch=16", "--out", str(tmp_path)]
+    code = "import sys; from ident3d.cli import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", code, "benchmark", *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:
+        for _ in range(600):
+            if len(list(tmp_path.glob(".work/*/lock"))) == 2:
+                break
+            time.sleep(0.1)
+        workers = psutil.Process(parent.pid).children()
+        parent.kill()
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert len(workers) >= 2
+    assert not alive
 
 
 @pytest.mark.slow
