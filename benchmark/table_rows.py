@@ -67,7 +67,8 @@ CPU: dict[str, Any] = {
 # A box that may grow leaves room for a rotated cube, which fits a normal conditional as well.
 FIXED = {"learnable": False}
 # GenNorm(3; 0.05) is narrower than Normal(0.05): at twice the width negatives overlap again.
-WIDER = {"conditionals": ("gennorm:3:0.1",)}
+WIDTH_3 = 0.1
+WIDER = {"conditionals": (f"gennorm:3:{WIDTH_3}",)}
 # Further changes for single rows.
 CPU_ROWS: dict[str, dict[str, Any]] = {
     # Here positives are spread wider than anchors; negatives must be spread like positives.
@@ -99,16 +100,17 @@ def _experiments(table: str, score: str, rows: tuple) -> Iterator[Experiment]:
         )
         cpu = replace(paper, evaluations=10, **CPU | CPU_ROWS.get(name, {}))
         tiers = {"paper": paper, "cpu": cpu}
-        process = f"{space.split(':')[0]}, {marginal}, {conditional}"
+        note = "" if cpu.conditionals == paper.conditionals else f" (cpu: {WIDTH_3})"
+        process = f"{space.split(':')[0]}, {marginal}, {conditional}{note}"
         title = f"{process} → {model_space}, {MODELS[similarity]}"
         yield Experiment(name, title, "InfoNCE", tiers, {score: _fractions(ours)})
         for loss, numbers in zip(("identity", "supervised"), baselines, strict=False):
             if numbers is None:
                 continue
             words = f"{process} → {'' if loss == 'identity' else model_space + ', '}{loss}"
-            changed = {tier: _baseline(settings, loss) for tier, settings in tiers.items()}
+            baseline = {tier: _baseline(settings, loss) for tier, settings in tiers.items()}
             yield Experiment(
-                f"{name}/{loss}", words, loss.capitalize(), changed, {score: _fractions(numbers)}
+                f"{name}/{loss}", words, loss.capitalize(), baseline, {score: _fractions(numbers)}
             )
 
 

@@ -7,6 +7,7 @@ is called, so that a run which was cut off goes on with the numbers of one that 
 """
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from ident3d.progress import progress
 
 from . import checkpoints
 from .gradients import autocast, backward
+
+LINE_EVERY = 60.0  # seconds at least between lines where nobody watches a bar
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ def train(
 
     source = batches(history.step)
     started = time.monotonic() - history.seconds
-    saved = history.seconds
+    saved = spoke = history.seconds
     losses = torch.tensor(history.loss_sum, dtype=torch.float64)
     with progress(settings.steps, label, "step", initial=history.step) as bar:
         while not _finished(history, settings):
@@ -155,6 +158,9 @@ def train(
                 losses = torch.zeros_like(losses)
                 encoder.train()
                 bar.set_postfix(_shown(history.latest), refresh=False)
+                if bar.disable and history.seconds - spoke >= LINE_EVERY:
+                    print(f"{label}: {_line(history, settings)}", file=sys.stderr, flush=True)
+                    spoke = history.seconds
             if checkpoint and history.seconds - saved >= settings.checkpoint_seconds:
                 history.loss_sum = checked(losses, history.step)
                 checkpoints.save(checkpoint, modules, optimizer, vars(history))
@@ -226,3 +232,8 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
 
 def _shown(point: dict[str, Any]) -> dict[str, str]:
     return {name: f"{point[name]:.4f}" for name in ("loss", "r2", "mcc") if name in point}
+
+
+def _line(history: History, settings: Training) -> str:
+    scores = ", ".join(f"{name} {value}" for name, value in _shown(history.latest).items())
+    return f"step {history.step:,} of {settings.steps:,}, {history.seconds:.0f} s, {scores}"

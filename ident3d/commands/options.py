@@ -15,13 +15,12 @@ def echo_json(record: Any) -> None:
 
 
 def table(rows: Sequence[Sequence[str]], header: Sequence[str]) -> str:
-    """Lay rows out under a header: first column left-aligned, the others right-aligned."""
-    lines = [list(header), *(list(map(str, row)) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+    """Lay rows out under a header: words left-aligned, columns of numbers right-aligned."""
+    body = [list(map(str, row)) for row in rows]
+    columns = []
+    for title, *cells in zip(header, *body, strict=True):
+        width = max(map(len, (title, *cells)))
+        numbers = cells and all(not cell or cell[0] in "+-—.0123456789" for cell in cells)
+        align = str.rjust if numbers else str.ljust
+        columns.append([align(cell, width) for cell in (title, *cells)])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))

@@ -72,6 +72,16 @@ def test_curves_have_a_point_for_each_evaluation():
     assert set(history.curves) == {"step", "loss", "norm"}
 
 
+def test_a_log_file_gets_lines_of_progress(monkeypatch, capsys):
+    monkeypatch.setattr("ident3d.benchmark.train.LINE_EVERY", 0)
+    run(evaluate=lambda encoder: {"r2": 0.5, "mcc": 0.25})
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(",")[0] for line in lines] == [
+        f"training: step {step} of 12" for step in (3, 6, 9, 12)
+    ]
+    assert "r2 0.5000, mcc 0.2500" in lines[0]
+
+
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     run(replace(SETTINGS, checkpoint_seconds=0), tmp_path / "c")
     other = nn.Linear(3, 3)
