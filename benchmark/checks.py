@@ -24,6 +24,8 @@ MAX_DEPTH = 5  # nested settings
 def read_json(path: Path) -> Any:
     """Parse a JSON file of limited size; no NaN, no infinity, no key twice, no link."""
     try:
+        if not path.exists() and not path.is_symlink():
+            raise DataError(f"{path} does not exist; name a JSON file that does.")
         if path.is_symlink() or not path.is_file():
             raise DataError(f"{path} must be a plain file, not a link or a folder.")
         size = path.stat().st_size

@@ -55,7 +55,12 @@ def list_(ids: tuple[str, ...], as_json: bool) -> None:
 
 @click.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--tier", default="cpu", show_default=True, help="Size of the run; `list` has them.")
+@click.option(
+    "--tier",
+    default="cpu",
+    show_default=True,
+    help="Size of the run: paper or cpu; table4: paper, small or tiny.",
+)
 @click.option("--data", type=click.Path(path_type=Path), help="Data set of an image experiment.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Seeds 0, 1, …")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
@@ -84,17 +89,26 @@ def run(
     changed = dict(_change(text) for text in changes)
     if data is not None:
         changed["data"] = str(data)
+    chosen = experiments.select(ids)
+    rows = [experiment for experiment in chosen if tier in experiment.tiers]
+    if data is not None and not all(hasattr(row.tiers[tier], "data") for row in rows):
+        raise ValueError("`--data` is for image experiments, such as table4; leave it out here.")
     jobs = [
-        Job(experiment, tier, experiment.settings(tier, changed), seed, out, command)
-        for experiment in experiments.select(ids)
+        Job(experiment, tier, experiment.settings(tier, changed).pinned(), seed, out, command)
+        for experiment in rows
         for seed in range(seeds)
-        if tier in experiment.tiers
     ]
     if not jobs:
-        raise ValueError(f"`tier` {tier!r} is not among those of {' '.join(ids)}; see `list`.")
-    done = finished(out)
+        known = ", ".join(dict.fromkeys(name for one in chosen for name in one.tiers))
+        raise ValueError(f"`tier` of {' '.join(ids)} must be one of {known}; got {tier!r}.")
+    refused: list[str] = []
+    done = finished(out, refused)
+    for sentence in refused:
+        click.echo(f"Not counted: {sentence}", err=True)
     todo = [job for job in jobs if job.key not in done]
     click.echo(f"{len(todo)} runs to do, {len(jobs) - len(todo)} already in {out}.")
+    if len(rows) < len(chosen):
+        click.echo(f"{len(chosen) - len(rows)} of the rows named have no tier {tier!r}.")
     if dry_run:
         for job in todo:
             state = "goes on" if (job.folder / "checkpoint.safetensors").exists() else "new"
@@ -104,7 +118,9 @@ def run(
         return
     failed = [job for job, outcome in run_all(todo, workers) if not _told(job, outcome)]
     if failed:
-        raise DataError(f"{len(failed)} of {len(todo)} runs failed; run again to go on.")
+        raise DataError(
+            f"{len(failed)} of {len(todo)} runs failed, as said above; run again for those alone."
+        )
 
 
 def _told(job: object, outcome: Path | Exception) -> bool:

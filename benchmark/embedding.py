@@ -15,7 +15,7 @@ import torch
 from ident3d.errors import DataError
 from ident3d.progress import progress
 
-from .plugins import load_object
+from .plugins import foreign, load_object
 
 BATCH = 512  # images per call; also what batch-norm sees in the paper's protocol
 
@@ -43,7 +43,8 @@ def embed(
     parts, count = [], len(images) if count is None else count
     with progress(count, label) as bar, _Frozen(encoder, train_mode) as run:
         for rows in _batches(count, batch):
-            found = np.asarray(run(images[rows]), np.float32)
+            with foreign("The encoder"):
+                found = np.asarray(run(images[rows]), np.float32)
             if found.ndim != 2 or len(found) != rows.stop - rows.start:
                 raise ValueError(
                     f"`encoder` must turn {rows.stop - rows.start} images into as many rows "
@@ -93,7 +94,8 @@ def load_encoder(spec: str, weights: Path | None = None) -> Callable[[Any], Any]
     found = load_object(spec, "encoder")
     if not callable(found):
         raise ValueError(f"`encoder` must be callable, but {spec} is a {type(found).__name__}.")
-    encoder = found() if _makes_one(found) else found
+    with foreign(f"`encoder` {spec}"):
+        encoder = found() if _makes_one(found) else found
     if not callable(encoder):
         raise ValueError(f"`encoder` {spec} returned a {type(encoder).__name__}, no encoder.")
     if weights is not None:

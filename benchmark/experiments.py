@@ -1,9 +1,8 @@
 """Every experiment of the benchmark, by id; what the papers say of it; and how to pick some."""
 
+import difflib
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-
-from ident3d.errors import choose
 
 from . import aninfonce_rows, marginal_rows, methods, table4, table_rows
 from .experiment import Experiment
@@ -12,7 +11,7 @@ TIERS = {
     "paper": "The settings of the papers; hours on a GPU.",
     "cpu": "The same row made small enough for two cores: minutes.",
     "small": "Images of 64 px, a few thousand rendered pairs: for two cores, longer than tiny.",
-    "tiny": "Images of 64 px, position alone, hundreds of rendered pairs: a minute or two.",
+    "tiny": "Images of 64 px, position alone, a thousand rendered pairs: a minute or two.",
 }
 FAMILIES = {
     "table1": "Table 1: identifiability up to affine maps (R2), Zimmermann et al. 2021",
@@ -42,7 +41,12 @@ def select(names: Sequence[str]) -> list[Experiment]:
             continue
         found = {e for e in EXPERIMENTS if fnmatchcase(e, name) or e.startswith(f"{name}/")}
         if not found:
-            choose(EXPERIMENTS, name, "experiment")  # says what there is
+            close = difflib.get_close_matches(name, EXPERIMENTS, n=1)
+            hint = f"Did you mean {close[0]!r}? " if close else ""
+            raise ValueError(
+                f"`experiment` {name!r} is none of {', '.join(FAMILIES)} nor of their rows. "
+                f"{hint}`ident3d benchmark list` shows all."
+            )
         wanted |= found
     return [e for e in EXPERIMENTS.values() if e.id in wanted] + outside
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 import torch
 from torch import Tensor, nn
 
+PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16}  # of the encoder; weights are float32
 Forward = Callable[[Tensor], Tensor]
 Loss = Callable[[Sequence[Tensor]], Tensor]
 
@@ -54,9 +55,8 @@ def backward(
 
 def autocast(device: torch.device, precision: str) -> Callable[[], object]:
     """Return the context in which the encoder runs: "float32", or "bfloat16" mixed precision."""
-    if precision == "float32":
-        return nullcontext
-    return lambda: torch.autocast(device.type, torch.bfloat16)
+    kind = PRECISIONS[precision]
+    return nullcontext if kind is None else lambda: torch.autocast(device.type, kind)
 
 
 @contextmanager

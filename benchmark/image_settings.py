@@ -1,9 +1,12 @@
 """Settings of the image experiments: data, pairs, model, loss and training, all plain values."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ident3d.conditionals import Anisotropic, Conditional, Normal, Product
+from ident3d.dataset import load
+from ident3d.errors import DataError
 from ident3d.factors import FACTORS
 
 from .train import Training
@@ -20,6 +23,7 @@ class ImageSettings(Training):
     data: str = "3dident"  # folder of the data set
     splits: tuple[str, ...] = ("train",)  # to train on, one for each conditional
     test: str = "test"  # to score on
+    fingerprints: tuple[str, ...] = ()  # of all these splits; `pinned` fills them in
     dim: int = 10  # factors that vary in the data, and dimensions of the model
 
     pairs: str = "exact"  # a key of images.PAIRINGS
@@ -42,6 +46,14 @@ class ImageSettings(Training):
     batch: int = 512  # pairs
     train_rows: int = 25_000  # training rows that are scored too, as in table 5
     watched: int = 1_000  # test rows scored during training
+
+    def pinned(self) -> "ImageSettings":
+        """Return the settings with the data's fingerprints; data that is not there has none."""
+        try:
+            splits = [load(Path(self.data) / name) for name in (*self.splits, self.test)]
+        except (DataError, OSError):
+            return self
+        return replace(self, fingerprints=tuple(split.fingerprint for split in splits))
 
 
 def diagonal(conditional: Conditional, factors: Sequence[str]) -> list[float] | None:

@@ -8,6 +8,7 @@ import os
 import shutil
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -22,7 +23,8 @@ from .experiment import Experiment, plain
 from .results import Result, commit, environment, load_all
 from .train import Training
 
-WORK = ".work"  # below the results: checkpoints of unfinished runs
+EXPECTED = (ValueError, DataError, OSError)  # their sentence says all; others show their trace
+WORK = ".running"  # below the results: checkpoints of unfinished runs
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,13 @@ class Job:
         return self.out / WORK / f"{self.experiment.id.replace('/', '-')}-s{self.seed}-{digest}"
 
 
-def finished(out: Path) -> set[tuple[str, ...]]:
-    """Return the keys of the runs that have a record below `out`."""
+def finished(out: Path, refused: list[str]) -> set[tuple[str, ...]]:
+    """Return the keys of the runs that have a record below `out`; say which files are bad."""
     if not out.is_dir():
         return set()
     return {
         _key(r.experiment, r.tier, r.seed, r.settings or {})
-        for r in load_all(out, [])
+        for r in load_all(out, refused)
         if r.protocol == "clean"  # saved last
     }
 
@@ -116,7 +118,9 @@ def _attempt(job: Job) -> Path | Exception:
     """Do one run; one that fails does not stop the others."""
     try:
         return run(job)
-    except (ValueError, DataError, OSError) as error:
+    except Exception as error:
+        if not isinstance(error, EXPECTED) or os.environ.get("IDENT3D_TRACEBACK"):
+            traceback.print_exc()
         return error
 
 
@@ -147,4 +151,6 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _key(experiment: str, tier: str, seed: int, settings: dict[str, Any]) -> tuple[str, ...]:
-    return experiment, tier, str(seed), json.dumps(settings, sort_keys=True)
+    # Data is what its fingerprints say, wherever it lies.
+    known = {k: v for k, v in settings.items() if k != "data" or not settings.get("fingerprints")}
+    return experiment, tier, str(seed), json.dumps(known, sort_keys=True)

@@ -31,7 +31,7 @@ from .experiment import Experiment
 from .image_run import records
 from .image_settings import ImageSettings
 from .images import ImageData
-from .plugins import entry_points, load_object
+from .plugins import entry_points, foreign, load_object
 from .table4 import EXPERIMENTS
 
 GROUP = "ident3d.methods"
@@ -133,7 +133,8 @@ def run(
         draw=data.draw,
     )
     began = time.monotonic()
-    encoder = method.fit(task)
+    with foreign(f"`fit` of {settings.method}"):
+        encoder = method.fit(task)
     if not callable(encoder):
         raise ValueError(
             f"`fit` of {settings.method} must return an encoder, got {type(encoder).__name__}."

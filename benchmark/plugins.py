@@ -4,7 +4,26 @@ import importlib
 import importlib.metadata
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from ident3d.errors import DataError
+
+
+@contextmanager
+def foreign(name: str) -> Iterator[None]:
+    """Turn what goes wrong in somebody's code into one sentence that says whose it is."""
+    try:
+        yield
+    except ImportError:
+        raise  # names what is missing by itself
+    except Exception as error:
+        if os.environ.get("IDENT3D_TRACEBACK"):
+            raise
+        raise DataError(
+            f"{name} failed: {type(error).__name__}: {error} (IDENT3D_TRACEBACK=1 shows where)."
+        ) from error
 
 
 def load_object(spec: str, what: str) -> Any:
@@ -16,7 +35,8 @@ def load_object(spec: str, what: str) -> Any:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found = importlib.import_module(module)
+        with foreign(f"Importing {module}"):
+            found = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # the module is there, something that it imports is not

@@ -14,7 +14,11 @@ _path = click.Path(path_type=Path)
 )
 @click.option("--figure", type=_path, help="PNG of the data set's traversals.")
 @click.option("--audit", type=_path, help="JSON of the data set's audit.")
-@click.option("--data", type=_path, help="Folder to look in for traversals.png and audit.json.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Folder to look in for traversals.png and audit.json.",
+)
 def report(
     results: Path, out: Path, figure: Path | None, audit: Path | None, data: Path | None
 ) -> None:

@@ -43,7 +43,7 @@ class Result:
     Args:
         method: The name on the leaderboard.
         experiment: Id of the experiment, such as `table4/1`.
-        tier: Size of the run, such as `smoke`, `small` or `full`.
+        tier: Size of the run, such as `paper`, `cpu` or `small`.
         protocol: A key of `PROTOCOLS`.
         seed: Seed of the run.
         scores: `r2`, `mcc`, `r2_per_factor` ({name: value}), and any further number.

@@ -1,5 +1,6 @@
 """`ident3d benchmark score`: scores of representations made anywhere."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from ident3d.dataset import Dataset, load
 from ident3d.errors import DataError
 
 from .checks import read_json
+from .entries import MAX_VALUE
 from .records import image_record, scored_latents
 from .results import PROTOCOLS, scored_rows
 
@@ -60,8 +62,8 @@ def score(
         fingerprint = fingerprint or _recorded_fingerprint(embeddings)
     if fingerprint and fingerprint != split.fingerprint:
         raise DataError(
-            f"The embeddings are of data {fingerprint[:16]}, but {data} is "
-            f"{split.fingerprint[:16]}; embed this data, or name the one that was embedded."
+            f"The embeddings are of data {fingerprint[:64]}, but {data} is {split.fingerprint}; "
+            "embed this data, or name the one that was embedded (the whole fingerprint)."
         )
     if encoder is not None:
         z_hat = _run(encoder, weights, split, protocol)
@@ -75,15 +77,16 @@ def score(
         tier=tier,
         seed=seed,
         settings={"encoder": encoder, "weights": weights.name if weights else None},
-        command=" ".join(["ident3d", *sys.argv[1:]]),
+        command=shlex.join(["ident3d", *sys.argv[1:]]),
     )
-    if out is not None:
-        path = result.save(out, z_hat)
-        click.echo(f"Wrote {path}.", err=as_json)
     if as_json:
         echo_json(result.scores)
     else:
         click.echo(score_table(result.scores))
+    if out is not None:
+        _refuse_to_replace(out / f"{result.id}.npy", z_hat)
+        path = result.save(out, z_hat)
+        click.echo(f"Wrote {path}.", err=as_json)
 
 
 def read_embeddings(path: Path) -> np.ndarray:
@@ -109,9 +112,12 @@ def check_embeddings(z_hat: np.ndarray, data: Dataset, protocol: str = "clean") 
             f"`embeddings` must have a row for each of the {len(data):,} images, "
             f"got {len(z_hat):,}."
         )
-    if not np.isfinite(z_hat).all():
-        row = int(np.argmin(np.isfinite(z_hat).all(1)))
-        raise ValueError(f"`embeddings` must be finite; row {row} holds NaN or infinity.")
+    fits = (np.abs(z_hat) <= MAX_VALUE).all(1)  # NaN does not
+    if not fits.all():
+        row = int(np.argmin(fits))
+        raise ValueError(
+            f"`embeddings` must be finite, below {MAX_VALUE:g}; row {row} holds NaN or more."
+        )
     return z_hat
 
 
@@ -134,6 +140,14 @@ def _run(spec: str, weights: Path | None, data: Dataset, protocol: str) -> np.nd
     encoder = load_encoder(spec, weights)
     count = scored_rows(protocol, len(data))
     return embed(encoder, data.images, count=count, train_mode=protocol == "paper")
+
+
+def _refuse_to_replace(path: Path, z_hat: np.ndarray) -> None:
+    """Scoring again is harmless; other embeddings under the same name would lose the old ones."""
+    if path.exists() and not np.array_equal(read_embeddings(path), z_hat):
+        raise DataError(
+            f"{path} holds other embeddings; give another `--seed` or `--method`, or delete it."
+        )
 
 
 def _recorded_fingerprint(embeddings: Path) -> str | None:

@@ -24,10 +24,10 @@ SMALL: dict[str, Any] = {
     "micro_batch": None,
     "size": None,
     "batch": 128,
-    "steps": 200,
+    "steps": 100,
     "lr": 1e-3,
     "schedule": "one-cycle",
-    "evaluations": 8,
+    "evaluations": 5,
     "train_rows": 1_000,
     "watched": 500,
 }

@@ -21,7 +21,7 @@ from ident3d.errors import DataError, choose
 from ident3d.progress import progress
 
 from . import checkpoints
-from .gradients import autocast, backward
+from .gradients import PRECISIONS, autocast, backward
 
 LINE_EVERY = 60.0  # seconds at least between lines where nobody watches a bar
 
@@ -60,6 +60,21 @@ class Training:
     compile: bool = False  # torch.compile the encoder
     device: str = "auto"
     checkpoint_seconds: float = 20.0  # at most this much work is lost
+
+    def __post_init__(self) -> None:
+        """Refuse what no run could use."""
+        for name in ("steps", "lr", "evaluations", "micro_batch", "objective_lr", "seconds"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"`{name}` must be above 0, got {value}.")
+        if getattr(self, "batch", 2) < 2:
+            raise ValueError("`batch` must be at least 2: a pair alone has no negative.")
+        choose(SCHEDULES, self.schedule, "schedule")
+        choose(PRECISIONS, self.precision, "precision")
+
+    def pinned(self) -> "Training":
+        """Return the settings with whatever identifies the data they name; here there is none."""
+        return self
 
 
 def _one_cycle(done: float) -> float:

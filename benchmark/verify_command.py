@@ -16,7 +16,8 @@ def pack(records: tuple[Path, ...], out: Path) -> None:
 
     folder = pack(records, out)
     size = sum(path.stat().st_size for path in folder.iterdir())
-    click.echo(f"Packed {len(records)} seeds into {folder} ({size / 1e6:.1f} MB).")
+    count = f"{len(records)} seed" + "s" * (len(records) > 1)
+    click.echo(f"Packed {count} into {folder} ({size / 1e6:.1f} MB).")
 
 
 @click.command()

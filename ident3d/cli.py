@@ -57,8 +57,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (ValueError, DataError, OSError, ImportError) as error:
         if os.environ.get("IDENT3D_TRACEBACK"):  # for people who work on ident3d itself
             raise
-        click.echo(f"Error: {error}{_remedy(error)}", err=True)
+        click.echo(f"Error: {_sentence(error)}{_remedy(error)}", err=True)
         sys.exit(2 if isinstance(error, ValueError) else 1)
+
+
+def _sentence(error: Exception) -> str:
+    """Write an error of the system as others are written: what, why, a way out."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}; check the path and who may write there."
+    return str(error)
 
 
 def _remedy(error: Exception) -> str:

@@ -164,9 +164,8 @@ def find_split(path: Path) -> tuple[Path, str]:
         if path.name in splits:
             return path.parent, path.name
         raise DataError(f"{path.parent} has no split {path.name!r}; it has {', '.join(splits)}.")
-    for folder in (path, path.parent):
-        if any(folder.glob(".work")) or any(folder.glob("*/.work")):
-            raise DataError(f"{path} is unfinished; run the command that began it once more.")
+    if any(path.glob(".work")) or any(path.glob("*/.work")):
+        raise DataError(f"{path} is unfinished; run the command that began it once more.")
     missing = "is not a data set (no dataset.json)" if path.exists() else "does not exist"
     raise DataError(f"{path} {missing}; `ident3d render` and `ident3d import` make one.")
 

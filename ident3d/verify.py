@@ -22,6 +22,7 @@ def problems(data: Dataset, checked: Callable[[int], Any] = lambda size: None) -
         checked: Called with the number of bytes of each file when it has been read.
     """
     seen: dict[str, list[np.ndarray]] = {"shard": [], "pairs": []}
+    damaged = False
     for entry in data.files():
         path = data.path / entry["name"]
         problem = _file_problem(path, entry)
@@ -31,13 +32,15 @@ def problems(data: Dataset, checked: Callable[[int], Any] = lambda size: None) -
             except (DataError, ValueError) as error:
                 problem = f"{entry['name']}: {error}"
         if problem:
+            damaged = True
             yield problem
         checked(entry["bytes"])
     rows = np.concatenate([*seen["shard"], np.empty(0, np.int64)])
     if len(np.unique(rows)) != len(rows):
         yield "Some rows are there more than once."
-    if seen["pairs"] and not np.array_equal(rows, np.concatenate(seen["pairs"])):
+    if not damaged and seen["pairs"] and not np.array_equal(rows, np.concatenate(seen["pairs"])):
         yield "The pairs are not those of the same rows."
+    yield from _foreign_files(data)
     yield from _index_problems(data.path)
 
 
@@ -50,6 +53,16 @@ def _file_problem(path: Path, entry: dict[str, Any]) -> str | None:
     if file_sha256(path) != entry["sha256"]:
         return f"{entry['name']} was changed or damaged: its SHA-256 disagrees with the manifest."
     return None
+
+
+def _foreign_files(data: Dataset) -> Iterator[str]:
+    """Name shards that the manifest does not know; while a split grows, new ones are its own."""
+    if (data.path / ".work").exists():
+        return
+    known = {entry["name"] for entry in data.files()}
+    for path in sorted(data.path.glob("*.h5")):
+        if path.name not in known:
+            yield f"{path.name} is not of this data set; delete it, or put it where it belongs."
 
 
 def _checked_rows(path: Path, entry: dict[str, Any], data: Dataset) -> np.ndarray:

@@ -32,6 +32,8 @@ def sheet(
     """
     if count < 1 or steps < 2:
         raise ValueError("`--count` must be at least 1 and `--steps` at least 2.")
+    if out.suffix.lower() not in (".png", ".jpg", ".jpeg"):
+        raise ValueError(f"`--out` must end in .png or .jpg, got {out}.")
     if rendered and path is not None:
         raise ValueError("`--render` draws new images and takes no PATH; leave one of them out.")
     if rendered:

@@ -77,6 +77,39 @@ def test_one_failure_does_not_stop_the_others(tmp_path):
     assert "2 of 3 runs failed" in str(done.exception)
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("steps=-3", "`steps` must be above 0"),
+        ("steps=0", "`steps` must be above 0"),
+        ("evaluations=0", "`evaluations` must be above 0"),
+        ("lr=-1", "`lr` must be above 0"),
+        ("batch=1", "`batch` must be at least 2"),
+        ("precision=foo", "must be one of float32, bfloat16"),
+        ("schedule=foo", "must be one of constant"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(tmp_path, change, reason):
+    done = invoke("run", "table1/2", "--out", str(tmp_path), "--set", change)
+    assert isinstance(done.exception, ValueError) and reason in str(done.exception)
+
+
+def test_a_broken_record_is_named(tmp_path):
+    (tmp_path / "bad.json").write_text("{")
+    done = invoke("run", "table1/2", "--out", str(tmp_path), "--dry-run")
+    assert "Not counted: " in done.stderr and "bad.json" in done.stderr
+
+
+def test_rows_without_the_tier_are_counted(tmp_path):
+    done = invoke("run", "table4", "--tier", "tiny", "--out", str(tmp_path), "--dry-run")
+    assert "3 of the rows named have no tier 'tiny'" in done.output
+
+
+def test_data_belongs_to_image_experiments(tmp_path):
+    done = invoke("run", "table1/2", "--out", str(tmp_path), "--data", str(tmp_path))
+    assert "`--data` is for image experiments" in str(done.exception)
+
+
 def test_unknown_tiers_are_refused(tmp_path):
     done = invoke("run", "table1/2", "--tier", "huge", "--out", str(tmp_path))
     assert isinstance(done.exception, ValueError)
@@ -90,7 +123,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path):
     command = [sys.executable, "-c", code, "benchmark", *options]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:
         for _ in range(600):
-            if len(list(tmp_path.glob(".work/*/lock"))) == 2:
+            if len(list(tmp_path.glob(".running/*/lock"))) == 2:
                 break
             time.sleep(0.1)
         workers = psutil.Process(parent.pid).children()

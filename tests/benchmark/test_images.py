@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -155,6 +156,21 @@ def test_box_beats_the_untrained_and_every_record_is_written(data, tmp_path):
     assert np.load(out / f"{box.id}.npy").shape == (300, 3)
     main(["benchmark", "pack", str(out / f"{box.id}.json"), "--out", str(tmp_path / "entry")])
     main(["benchmark", "verify", str(tmp_path / "entry"), "--data", str(data / "test")])
+
+
+def test_a_run_is_done_for_its_data_wherever_that_lies(data, tmp_path, capsys):
+    first, moved = tmp_path / "first", tmp_path / "moved"
+    run = ["benchmark", "run", "table4/identity", "--tier", "tiny", "--out", str(tmp_path / "r")]
+    shutil.copytree(data, first)
+    main([*run, "--data", str(first)])
+    shutil.move(first, moved)
+    capsys.readouterr()
+    main([*run, "--data", str(moved)])
+    assert "0 runs to do, 1 already" in capsys.readouterr().out
+    make_blobs(first, "train", 120, "normal:0.2")  # other images under the old name
+    make_blobs(first, "test", 60)
+    main([*run, "--data", str(first)])
+    assert "1 runs to do, 0 already" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ def test_the_example_runs_and_is_recorded(example, data, tmp_path, name):
     assert clean.experiment.startswith("table4/")
     assert clean.scores["r2"] > 0.5 and set(clean.scores["r2_per_factor"]) == {"x", "y", "z"}
     assert (out / f"{clean.id}.npy").exists()
-    assert not (out / ".work").exists() or not list((out / ".work").iterdir())
+    assert not (out / ".running").exists() or not list((out / ".running").iterdir())
 
 
 def test_the_same_batches_every_time(data):
@@ -70,6 +70,22 @@ class NoName:
 
 class NoEncoder(NoName):
     name = "nothing"
+
+
+class Broken:
+    name = "broken"
+
+    def fit(self, task):
+        return {}["no such key"]
+
+
+def test_an_error_of_a_method_is_named_as_its_own(data, tmp_path, capsys):
+    where = ["--tier", "tiny", "--data", str(data), "--out", str(tmp_path)]
+    with pytest.raises(SystemExit):
+        main(["benchmark", "run", f"{__name__}:Broken", "table4/identity", *where])
+    out, err = capsys.readouterr()
+    assert "Broken failed: KeyError: 'no such key'" in err and "Traceback" not in err
+    assert "table4/identity seed 0: r2" in out  # the others are done
 
 
 def test_what_is_no_method_is_refused(data, tmp_path, capsys):

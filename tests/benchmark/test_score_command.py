@@ -83,6 +83,7 @@ def test_noise_scores_near_0(capsys, data, tmp_path):
         (np.zeros((239, 10)), "a row for each of the 240 images, got 239"),
         (np.zeros(240), "shape \\(n, k\\)"),
         (np.full((240, 10), np.nan), "row 0 holds NaN"),
+        (np.full((240, 10), 1e200), "below 1e\\+15"),
         (np.zeros((240, 10), bool), "must be numbers"),
         (np.array([{}] * 240), "plain numbers"),
     ],
@@ -110,6 +111,19 @@ def test_another_fingerprint_is_refused(capsys, data, tmp_path):
     assert code == 1 and "embeddings are of data" in err
 
 
+def test_other_embeddings_do_not_replace_a_record(capsys, data, tmp_path):
+    where = ["--data", data.path, "--embeddings", tmp_path / "e.npy", "--out", tmp_path / "r"]
+    np.save(tmp_path / "e.npy", data.latents)
+    assert run(capsys, *where, "--method", "A b")[0] == 0
+    assert run(capsys, *where, "--method", "A b")[0] == 0  # the same once more
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "r").glob("*.npy")}
+    np.save(tmp_path / "e.npy", -data.latents)
+    code, out, err = run(capsys, *where, "--method", "A b")
+    assert code == 1 and "another `--seed`" in err
+    assert "mcc" in out  # the scores are shown all the same
+    assert {path.name: path.read_bytes() for path in (tmp_path / "r").glob("*.npy")} == kept
+
+
 def test_encoders_from_outside(capsys, data, tmp_path, monkeypatch):
     (tmp_path / "their_encoders.py").write_text(ENCODERS)
     monkeypatch.chdir(tmp_path)
@@ -126,6 +140,8 @@ def test_encoders_from_outside(capsys, data, tmp_path, monkeypatch):
         code, _, err = run(capsys, "--data", data.path, "--encoder", f"their_encoders:{name}")
         assert code == 2
         assert re.search(reason, err)
+    code, _, err = run(capsys, "--data", data.path, "--encoder", "math:sqrt")
+    assert code == 1 and "The encoder failed: TypeError" in err
     code, _, err = run(capsys, "--data", data.path, "--encoder", "no_such_module:f")
     assert code == 2 and "neither installed" in err
 

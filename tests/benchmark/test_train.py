@@ -227,5 +227,5 @@ def test_killed_by_the_system_an_experiment_goes_on(tmp_path):
     finished = execute(0, tmp_path / "cut")
     assert finished.returncode == 0, finished.stderr
     assert record(tmp_path / "cut") == record(tmp_path / "whole")
-    assert not any((tmp_path / "cut" / ".work").iterdir())
+    assert not any((tmp_path / "cut" / ".running").iterdir())
     assert "0 runs to do, 1 already" in execute(0, tmp_path / "cut").stdout

@@ -153,6 +153,13 @@ def test_a_swapped_shard_is_found(tmp_path):
     assert any("shard-00001.h5" in text for text in problems(data))
 
 
+def test_a_file_of_another_data_set_is_found(tmp_path):
+    data = make_dataset(tmp_path)
+    shutil.copy(data.path / "shard-00000.h5", data.path / "shard-00009.h5")
+    (problem,) = problems(data)
+    assert problem.startswith("shard-00009.h5 is not of this data set")
+
+
 @pytest.mark.parametrize("fault", ["flip", "no record", "no index"])
 def test_a_damaged_index_is_found(tmp_path, fault):
     data = make_dataset(tmp_path)
@@ -232,3 +239,5 @@ def test_unfinished_and_foreign_folders(tmp_path):
     (tmp_path / "set/train/.work").mkdir(parents=True)
     with pytest.raises(DataError, match="unfinished"):
         load(tmp_path / "set/train")
+    with pytest.raises(DataError, match="does not exist"):  # whatever lies beside it
+        load(tmp_path / "nothing")
