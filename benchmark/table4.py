@@ -24,10 +24,10 @@ SMALL: dict[str, Any] = {
     "micro_batch": None,
     "size": None,
     "batch": 128,
-    "steps": 100,
+    "steps": 80,
     "lr": 1e-3,
     "schedule": "one-cycle",
-    "evaluations": 5,
+    "evaluations": 4,
     "train_rows": 1_000,
     "watched": 500,
 }
