@@ -21,6 +21,7 @@ class Synthetic(Training):
     conditionals: tuple[str, ...]  # one for each process
     hard: str | None = None  # conditional of the hard negatives
     hard_count: int = 0  # of each anchor
+    hard_from: int = 0  # the step at which they join: before it, training is regular
     opposite: bool = False  # score on the marginal mirrored at the origin
 
     model_space: str
@@ -43,7 +44,13 @@ class Synthetic(Training):
     def process(self) -> Process:
         """The process, read from its text."""
         return make_process(
-            self.space, self.dim, self.marginal, self.conditionals, self.hard, self.hard_count
+            self.space,
+            self.dim,
+            self.marginal,
+            self.conditionals,
+            self.hard,
+            self.hard_count,
+            self.hard_from,
         )
 
     @property

@@ -26,18 +26,19 @@ class Process:
     conditionals: tuple[Conditional, ...]  # one for each process of an ensemble
     hard: Conditional | None = None  # of the hard negatives
     hard_count: int = 0  # hard negatives of each anchor
+    hard_from: int = 0  # the step at which they join
 
     def anchors(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw from the marginal, (n, dim)."""
         return sample_marginal(self.marginal, self.space, n, self.dim, rng)
 
-    def views(self, n: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Draw the latents of a batch: anchors and positives of each process, hard negatives."""
+    def views(self, n: int, rng: np.random.Generator, step: int) -> list[np.ndarray]:
+        """Draw the latents of a step: anchors and positives of each process, hard negatives."""
         views = []
         for conditional in self.conditionals:
             anchors = self.anchors(n, rng)
             views += [anchors, conditional.sample(anchors, rng, self.space)]
-        if self.hard_count:
+        if self.hard_count and step >= self.hard_from:
             around = np.repeat(views[0], self.hard_count, axis=0)
             views.append(self.hard.sample(around, rng, self.space))
         return views
@@ -55,6 +56,7 @@ def make_process(
     conditionals: tuple[str, ...],
     hard: str | None = None,
     hard_count: int = 0,
+    hard_from: int = 0,
 ) -> Process:
     """Read a process from text."""
     parsed = tuple(map(parse, conditionals))
@@ -67,6 +69,7 @@ def make_process(
         parsed,
         parse(hard) if hard else None,
         hard_count,
+        hard_from,
     )
 
 
@@ -81,15 +84,17 @@ def batches(
     def source(first: int) -> Iterator[Batch]:
         step = first
         while True:
-            yield draw_batch(process, mixing, size, stream(seed, BATCHES, step))
+            yield draw_batch(process, mixing, size, stream(seed, BATCHES, step), step)
             step += 1
 
     return source
 
 
-def draw_batch(process: Process, mixing: nn.Module, size: int, rng: np.random.Generator) -> Batch:
-    """Draw one batch: mixed views, and their latents."""
-    views = [as_tensor(view) for view in process.views(size, rng)]
+def draw_batch(
+    process: Process, mixing: nn.Module, size: int, rng: np.random.Generator, step: int = 0
+) -> Batch:
+    """Draw the batch of a step: mixed views, and their latents."""
+    views = [as_tensor(view) for view in process.views(size, rng, step)]
     latents = torch.cat(views)
     with torch.no_grad():
         mixed = mixing(latents)

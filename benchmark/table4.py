@@ -32,7 +32,7 @@ SMALL: dict[str, Any] = {
     "watched": 500,
 }
 
-# 64 px, position alone, hundreds of pairs: three dimensions, so 128 rows overlap at width 0.2.
+# 64 px, position alone, a thousand pairs: three dimensions, so 128 rows overlap at width 0.2.
 TINY: dict[str, Any] = SMALL | {
     "dim": 3,
     "encoder": "compact",

@@ -183,3 +183,10 @@ def test_a_row_reaches_its_bar_in_a_few_hundred_steps():
     scores = synthetic_run.run(settings, 0, None, "")["scores"]
     assert scores["r2"] > 0.98
     assert scores["mcc"] < 0.9
+
+
+def test_hard_negatives_join_half_way_in_the_paper_tier():
+    process = experiments.EXPERIMENTS["aninfonce/hard-negatives/with"].settings("paper").process
+    rng = np.random.default_rng(0)
+    assert [len(view) for view in process.views(4, rng, step=149_999)] == [4, 4]
+    assert [len(view) for view in process.views(4, rng, step=150_000)] == [4, 4, 12]
