@@ -7,13 +7,13 @@ is called, so that a run which was cut off goes on with the numbers of one that 
 """
 
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import click
 import torch
 from torch import Tensor, nn
 
@@ -174,7 +174,7 @@ def train(
                 encoder.train()
                 bar.set_postfix(_shown(history.latest), refresh=False)
                 if bar.disable and history.seconds - spoke >= LINE_EVERY:
-                    print(f"{label}: {_line(history, settings)}", file=sys.stderr, flush=True)
+                    click.echo(f"{label}: {_line(history, settings)}", err=True)
                     spoke = history.seconds
             if checkpoint and history.seconds - saved >= settings.checkpoint_seconds:
                 history.loss_sum = checked(losses, history.step)
