@@ -1,8 +1,9 @@
 """Every experiment of the benchmark, by id; what the papers say of it; and how to pick some."""
 
-import difflib
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+
+from ident3d.errors import hint
 
 from . import aninfonce_rows, marginal_rows, methods, table4, table_rows
 from .experiment import Experiment
@@ -41,11 +42,9 @@ def select(names: Sequence[str]) -> list[Experiment]:
             continue
         found = {e for e in EXPERIMENTS if fnmatchcase(e, name) or e.startswith(f"{name}/")}
         if not found:
-            close = difflib.get_close_matches(name, EXPERIMENTS, n=1)
-            hint = f"Did you mean {close[0]!r}? " if close else ""
             raise ValueError(
-                f"`experiment` {name!r} is none of {', '.join(FAMILIES)} nor of their rows. "
-                f"{hint}`ident3d benchmark list` shows all."
+                f"`experiment` {name!r} is none of {', '.join(FAMILIES)} nor of their rows; "
+                f"`ident3d benchmark list` shows all.{hint(EXPERIMENTS, name)}"
             )
         wanted |= found
     return [e for e in EXPERIMENTS.values() if e.id in wanted] + outside
