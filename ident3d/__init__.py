@@ -11,8 +11,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import conditionals, factors, metrics, spaces
+    from . import factors, metrics, spaces
     from .conditionals import VMF, Anisotropic, Fixed, GenNorm, Laplace, Normal, Product
+    from .conditionals import registry as conditionals
     from .dataset import Dataset, load, sample
     from .errors import DataError
     from .factors import FACTORS, Factor

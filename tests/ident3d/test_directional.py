@@ -7,7 +7,7 @@ from scipy.special import ive, xlogy
 from scipy.stats import ks_2samp, kstest
 
 from ident3d.conditionals import VMF, Anisotropic
-from ident3d.directional import log_radius_bound, log_radius_density
+from ident3d.conditionals._directional import log_radius_bound, log_radius_density
 from ident3d.spaces import Sphere
 
 DRAWS = 100_000

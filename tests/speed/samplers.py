@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ident3d.conditionals import parse
+from ident3d.conditionals._truncated import gennorm
 from ident3d.spaces import Box, Sphere, Unbounded, Uniform, project, sample_marginal
-from ident3d.truncated import gennorm
 
 ROWS, DIM, GOAL, REPEATS = 6144, 10, 20, 15
 HALVES = ",".join(["5"] * 5 + ["25"] * 5)

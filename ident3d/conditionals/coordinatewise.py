@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .spaces import UNIT_BOX, Box, Space, Sphere, as_pairs, as_points, log_inside, number, project
-from .truncated import gennorm, truncated_gennorm, truncated_laplace, truncated_normal
+from ..spaces import UNIT_BOX, Box, Space, Sphere, as_pairs, as_points, log_inside, number, project
+from ._truncated import gennorm, truncated_gennorm, truncated_laplace, truncated_normal
 
 
 class Coordinatewise:

@@ -6,7 +6,7 @@ Each sampler has mode 0 and scale 1 and takes the interval's ends `low` <= 0 <= 
 import numpy as np
 from scipy.special import erf, erfinv, gamma
 
-from .rejection import first_accepted
+from ._rejection import first_accepted
 
 _BELOW_ONE = np.nextafter(1.0, 0.0)
 _ROOT_TWO = np.sqrt(2.0)

@@ -6,8 +6,8 @@ Anchors are unit vectors, shape (n, d), d at least 2.
 import numpy as np
 from scipy.special import erf, expit
 
-from .rejection import first_accepted
-from .spaces import project
+from ..spaces import project
+from ._rejection import first_accepted
 
 _SHELL = (0.9**2, 1.1**2)  # squared norms that the released sampler keeps
 _NEWTON_STEPS = 4  # only the speed depends on it

@@ -14,12 +14,12 @@ from typing import Protocol
 
 import numpy as np
 
-from .directional import fisher_bingham, shell, von_mises_fisher
-from .errors import choose
-from .factors import FACTORS, Factor, columns
-from .noise import GenNorm, Laplace, Normal, check_positive
-from .spaces import UNIT_BOX, Space, Sphere, Unbounded, as_pairs, as_points, log_inside, number
-from .truncated import truncated_normal
+from ..errors import choose
+from ..factors import FACTORS, Factor, columns
+from ..spaces import UNIT_BOX, Space, Sphere, Unbounded, as_pairs, as_points, log_inside, number
+from ._directional import fisher_bingham, shell, von_mises_fisher
+from ._truncated import truncated_normal
+from .coordinatewise import GenNorm, Laplace, Normal, check_positive
 
 OTHERS = "others"  # the name, in a product's text form, for every factor not named
 
