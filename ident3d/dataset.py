@@ -20,7 +20,6 @@ import numpy as np
 
 from .errors import DataError
 from .factors import Factor
-from .images import Images, image_shape, read_columns
 from .shards import (
     FORMAT,
     FORMAT_VERSION,
@@ -29,6 +28,7 @@ from .shards import (
     locked_folder,
     write_json,
 )
+from .shards.reader import Images, image_shape, read_columns
 
 MANIFEST = "dataset.json"
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

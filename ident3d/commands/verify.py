@@ -7,8 +7,8 @@ import click
 
 from ident3d.dataset import sample
 from ident3d.progress import progress
-from ident3d.verify import problems
 
+from ..shards.verify import problems
 from .info import all_splits
 from .options import echo_json, json_option
 

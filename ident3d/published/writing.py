@@ -6,8 +6,8 @@ import numpy as np
 
 from ..dataset import MANIFEST, read_manifest, write_manifest
 from ..errors import DataError
-from ..images import image_shape, read_columns
 from ..shards import Description, ShardBusy, ShardWriter, shard_name
+from ..shards.reader import image_shape, read_columns
 from .layouts import CLASS_NAMES, RECORDS, Published
 
 _MOST_SHARDS = 128  # all may be open at once, with two files each

@@ -18,7 +18,7 @@ from ident3d.errors import DataError
 from ident3d.factors import FACTORS, to_scene
 from ident3d.published import import_published
 from ident3d.shards import ShardWriter
-from ident3d.verify import problems
+from ident3d.shards.verify import problems
 from tests.helpers import make_dataset, painted_row
 from tests.published_sets import (
     causal,

@@ -11,7 +11,7 @@ import h5py
 import hdf5plugin  # noqa: F401 (importing it teaches HDF5 to read zstd)
 import numpy as np
 
-from .errors import DataError
+from ..errors import DataError
 
 _OPEN_FILES = 256  # handles kept per process; further shards are opened for one read each
 

@@ -26,8 +26,8 @@ from typing import Any, BinaryIO
 import h5py
 import numpy as np
 
-from .errors import DataError
-from .factors import FACTORS, Factor, as_latents
+from ..errors import DataError
+from ..factors import FACTORS, Factor, as_latents
 
 FORMAT = "ident3d"
 FORMAT_VERSION = 1

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .dataset import Dataset
-from .errors import DataError
-from .factors import as_latents
-from .images import plain_dataset, shard_file
-from .shards import file_sha256
+from ..dataset import Dataset
+from ..errors import DataError
+from ..factors import as_latents
+from .reader import plain_dataset, shard_file
+from .writer import file_sha256
 
 
 def problems(data: Dataset, checked: Callable[[int], Any] = lambda size: None) -> Iterator[str]:
