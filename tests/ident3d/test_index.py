@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ident3d import tuning
 from ident3d.commands.index import index as index_command
 from ident3d.errors import DataError
 from ident3d.factors import FACTORS
-from ident3d.index import Index, open_index
-from ident3d.ivf import NearestRows, build
+from ident3d.index import Index, open_index, tuning
+from ident3d.index.faiss_ivf import NearestRows, build
+from ident3d.index.tuning import Queries, draws_near, nearest_other, share_found
 from ident3d.rows import row_latents
-from ident3d.tuning import Queries, draws_near, nearest_other, share_found
 
 ROWS = 30_000
 

@@ -11,7 +11,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from .errors import DataError
+from ..errors import DataError
 from .tuning import Settings
 
 _LINKS = 16  # HNSW links per centroid

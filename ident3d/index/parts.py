@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .errors import DataError
-from .ivf import NearestRows, build, codes_suffice
+from ..errors import DataError
+from .faiss_ivf import NearestRows, build, codes_suffice
 from .tuning import CERTIFICATE_QUERIES, TUNING_QUERIES, Certificate, Queries, certify, tune
 
 EXACT_BELOW = 10_000  # rows: comparing with every one is as fast as any index

@@ -17,11 +17,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .errors import DataError, choose
-from .factors import Factor
-from .index_parts import Draw, build_part, describe, merge_certificates, read_bytes, write_bytes
-from .ivf import NearestRows
-from .shards import write_json
+from ..errors import DataError, choose
+from ..factors import Factor
+from ..shards import write_json
+from .faiss_ivf import NearestRows
+from .parts import Draw, build_part, describe, merge_certificates, read_bytes, write_bytes
 from .tuning import Certificate, Queries, Settings, draws_near
 
 FORMAT = "ident3d-index"

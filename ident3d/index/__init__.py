@@ -1,0 +1,5 @@
+"""The look-up index of a data set."""
+
+from .index import DEVICES, RECALL, Data, Index, open_index, varying
+
+__all__ = ["DEVICES", "Data", "Index", "RECALL", "open_index", "varying"]
