@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import click
 import numpy as np
 
-from ..audit import Audit
-from ..audit import audit as measure
-from ..audit_plot import check_plot, plot_audit
 from ..conditionals import parse
 from ..dataset import load
 from ..factors import FACTORS
 from ..pairs import METHODS
+from ..pairs.audit import Audit
+from ..pairs.audit import audit as measure
+from ..pairs.audit_plot import check_plot, plot_audit
 from ..rows import row_latents
 from .options import echo_json, json_option, table
 

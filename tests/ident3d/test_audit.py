@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ident3d.audit import audit
 from ident3d.commands.audit import audit as command
 from ident3d.conditionals import Anisotropic, Fixed, Laplace, Normal, parse
 from ident3d.factors import FACTORS
+from ident3d.pairs.audit import audit
 from ident3d.rows import row_latents
 from ident3d.spaces import Sphere, project
 

@@ -6,8 +6,8 @@ import pytest
 
 from ident3d.conditionals import VMF, Anisotropic, Fixed, Laplace, Normal, Product, parse
 from ident3d.factors import FACTORS, columns
-from ident3d.lookups import Lookup, density_power, measure_widths
 from ident3d.pairs import Pairs
+from ident3d.pairs.lookup import Lookup, density_power, measure_widths
 from ident3d.rows import row_latents
 from ident3d.spaces import UNIT_BOX, Sphere, project
 

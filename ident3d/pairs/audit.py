@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import ks_2samp, wasserstein_distance
 
-from .conditionals import Conditional
-from .index import varying
-from .lookups import NEIGHBOURS, Lookup
+from ..conditionals import Conditional
+from ..index import varying
+from ..spaces import UNIT_BOX, Space
+from .lookup import NEIGHBOURS, Lookup
 from .pairs import METHODS, PairData, as_conditional, choose_method
-from .spaces import UNIT_BOX, Space
 
 TOLERANCE = 1.1  # a spread served within this factor of the one asked for is called faithful
 

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .conditionals import Conditional, Fixed, Normal, Product
-from .index import Data, Index, open_index, varying
-from .spaces import Space
+from ..conditionals import Conditional, Fixed, Normal, Product
+from ..index import Data, Index, open_index, varying
+from ..spaces import Space
 
 NEIGHBOURS = 16  # rows that `weighted` chooses among by default
 _CALIBRATION = 4096  # draws that measure a conditional's width and the rows' distances

@@ -12,11 +12,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from .conditionals import Conditional, parse
-from .errors import choose
-from .index import Data
-from .lookups import NEIGHBOURS, Lookup, measure_widths
-from .spaces import UNIT_BOX, Space
+from ..conditionals import Conditional, parse
+from ..errors import choose
+from ..index import Data
+from ..spaces import UNIT_BOX, Space
+from .lookup import NEIGHBOURS, Lookup, measure_widths
 
 METHODS = {
     "nearest": "the row nearest to a draw, as in the paper",

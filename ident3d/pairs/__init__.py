@@ -1,0 +1,5 @@
+"""Positive pairs: drawn, looked up and audited."""
+
+from .pairs import METHODS, Batch, Pairs, View
+
+__all__ = ["Batch", "METHODS", "Pairs", "View"]
