@@ -13,17 +13,35 @@ from .lazy import LazyGroup
 
 # name -> (where the click command lives, the line `ident3d --help` shows)
 COMMANDS = {
-    "demo": ("ident3d.commands.demo:demo", "Run the whole pipeline, small, on this machine."),
-    "doctor": ("ident3d.commands.doctor:doctor", "Say what works here, and how to get the rest."),
+    "demo": (
+        "ident3d.commands.demo_command:demo",
+        "Run the whole pipeline, small, on this machine.",
+    ),
+    "doctor": (
+        "ident3d.commands.doctor_command:doctor",
+        "Say what works here, and how to get the rest.",
+    ),
     "render": ("ident3d.render.command:render", "Render a data set; resumes what is there."),
-    "info": ("ident3d.commands.info:info", "Say what a data set holds."),
-    "verify": ("ident3d.commands.verify:verify", "Check every byte of a data set."),
-    "sheet": ("ident3d.commands.sheet:sheet", "Draw a contact sheet or a traversal figure."),
-    "index": ("ident3d.commands.index:index", "Build the look-up index; print its certificate."),
-    "audit": ("ident3d.commands.audit:audit", "Compare the conditional asked for and served."),
-    "import": ("ident3d.commands.import_:import_", "Convert a published data set."),
-    "download": ("ident3d.commands.download:download", "Fetch a published data set."),
-    "export": ("ident3d.commands.export:export", "Write a data set in the published layout."),
+    "info": ("ident3d.commands.info_command:info", "Say what a data set holds."),
+    "verify": ("ident3d.commands.verify_command:verify", "Check every byte of a data set."),
+    "sheet": (
+        "ident3d.commands.sheet_command:sheet",
+        "Draw a contact sheet or a traversal figure.",
+    ),
+    "index": (
+        "ident3d.commands.index_command:index",
+        "Build the look-up index; print its certificate.",
+    ),
+    "audit": (
+        "ident3d.commands.audit_command:audit",
+        "Compare the conditional asked for and served.",
+    ),
+    "import": ("ident3d.commands.import_command:import_", "Convert a published data set."),
+    "download": ("ident3d.commands.download_command:download", "Fetch a published data set."),
+    "export": (
+        "ident3d.commands.export_command:export",
+        "Write a data set in the published layout.",
+    ),
     "benchmark": ("ident3d.benchmark.command:benchmark", "List, run, score, report, verify."),
 }
 

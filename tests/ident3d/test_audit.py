@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ident3d.commands.audit import audit as command
+from ident3d.commands.audit_command import audit as command
 from ident3d.conditionals import Anisotropic, Fixed, Laplace, Normal, parse
 from ident3d.factors import FACTORS
 from ident3d.pairs.audit import audit

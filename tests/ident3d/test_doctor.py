@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from ident3d.cli import cli
 from ident3d.commands import doctor
-from ident3d.commands.doctor import CHECKS, Check, examine
+from ident3d.commands.doctor_command import CHECKS, Check, examine
 
 
 def check(feature):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ident3d.commands.index import index as index_command
+from ident3d.commands.index_command import index as index_command
 from ident3d.errors import DataError
 from ident3d.factors import FACTORS
 from ident3d.index import Index, open_index, tuning

@@ -9,7 +9,7 @@ from ident3d.dataset import sample
 from ident3d.progress import progress
 
 from ..shards.verify import problems
-from .info import all_splits
+from .info_command import all_splits
 from .options import echo_json, json_option
 
 
