@@ -8,7 +8,7 @@ from torch import nn
 from ident3d.errors import choose
 
 from .encoders import make_head, mlp
-from .objectives import (
+from .losses.objectives import (
     AlignmentUniformity,
     Contrastive,
     Ensemble,
@@ -18,8 +18,8 @@ from .objectives import (
     TriFactor,
     make_similarity,
 )
+from .losses.similarities import Similarity
 from .settings import Synthetic
-from .similarities import Similarity
 from .synthetic import WHITENING, Process, as_tensor, stream
 from .theory import stretch
 from .whitened import SPREAD, Whitened

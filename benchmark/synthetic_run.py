@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from ident3d import metrics
 
 from . import scoring
+from .losses.objectives import Contrastive
+from .losses.similarities import Metric
 from .mixing import Mixing, make_mixing
 from .models import make_encoder, make_objective
-from .objectives import Contrastive
 from .settings import Synthetic
-from .similarities import Metric
 from .synthetic import (
     COMPARISON,
     MIXING,

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from ident3d.benchmark import kernels, pairwise
 from ident3d.benchmark.losses import (
     LOSSES,
     Dot,
@@ -15,6 +14,8 @@ from ident3d.benchmark.losses import (
     supervised,
     tricl,
 )
+from ident3d.benchmark.losses import _kernels as kernels
+from ident3d.benchmark.losses import _pairwise as pairwise
 
 from tests.benchmark.loops import (
     DIM,

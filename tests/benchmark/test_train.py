@@ -10,7 +10,7 @@ import torch
 from ident3d.benchmark import checkpoints
 from ident3d.benchmark.gradients import backward
 from ident3d.benchmark.losses import Lp
-from ident3d.benchmark.objectives import Contrastive, Supervised
+from ident3d.benchmark.losses.objectives import Contrastive, Supervised
 from ident3d.benchmark.train import SCHEDULES, Batch, Training, train
 from torch import nn
 

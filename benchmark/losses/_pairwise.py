@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .kernels import KERNELS
-from .passes import by_halves, by_rows
+from ._kernels import KERNELS
+from ._passes import by_halves, by_rows
 from .similarities import Similarity
 
 # A batch against itself is done by halves if that stores no more similarities than these: 256 MB.

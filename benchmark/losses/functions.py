@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from ident3d.errors import choose
 
-from .pairwise import mean_logsumexp
+from ._pairwise import mean_logsumexp
 from .similarities import SIMILARITIES, Dot, Importance, Lp, Metric, Similarity, widen
 
 __all__ = [

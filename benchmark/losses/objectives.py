@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ident3d.errors import choose
 
-from .losses import (
+from .functions import (
     Dot,
     Importance,
     Lp,

@@ -1,0 +1,29 @@
+"""Every loss of the benchmark."""
+
+from .functions import (
+    LOSSES,
+    Dot,
+    Importance,
+    Lp,
+    Metric,
+    alignment_uniformity,
+    ensemble,
+    infonce,
+    spectral,
+    supervised,
+    tricl,
+)
+
+__all__ = [
+    "Dot",
+    "Importance",
+    "LOSSES",
+    "Lp",
+    "Metric",
+    "alignment_uniformity",
+    "ensemble",
+    "infonce",
+    "spectral",
+    "supervised",
+    "tricl",
+]
