@@ -9,8 +9,8 @@ import torch
 from ident3d.errors import DataError
 
 from .encoders import make_head
+from .encoders.image_encoders import image_encoder
 from .gradients import backward
-from .image_encoders import image_encoder
 from .image_run import UNTRAINED
 from .image_settings import ImageSettings
 from .models import make_objective

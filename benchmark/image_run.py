@@ -17,7 +17,7 @@ from ident3d.spaces import Box, Uniform
 
 from .embedding import embed
 from .encoders import make_head
-from .image_encoders import image_encoder, mean_pixels, some_pixels
+from .encoders.image_encoders import image_encoder, mean_pixels, some_pixels
 from .image_settings import ImageSettings, diagonal
 from .images import ImageData
 from .models import make_objective, predicted_size

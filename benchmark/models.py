@@ -8,6 +8,8 @@ from torch import nn
 from ident3d.errors import choose
 
 from .encoders import make_head, mlp
+from .encoders.theory import stretch
+from .encoders.whitened import SPREAD, Whitened
 from .losses.objectives import (
     AlignmentUniformity,
     Contrastive,
@@ -21,8 +23,6 @@ from .losses.objectives import (
 from .losses.similarities import Similarity
 from .settings import Synthetic
 from .synthetic import WHITENING, Process, as_tensor, stream
-from .theory import stretch
-from .whitened import SPREAD, Whitened
 
 SAMPLE = 20_000  # observations from which mean and covariance are taken
 

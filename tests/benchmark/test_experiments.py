@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 from ident3d.benchmark import experiments, hard_negatives, marginals, synthetic, synthetic_run
+from ident3d.benchmark.encoders.theory import stretch
 from ident3d.benchmark.experiment import plain
 from ident3d.benchmark.mixing import make_mixing
 from ident3d.benchmark.models import OBJECTIVES, make_encoder, make_objective
 from ident3d.benchmark.settings import Synthetic
-from ident3d.benchmark.theory import stretch
 
 from ident3d.conditionals import parse
 from ident3d.spaces import Sphere

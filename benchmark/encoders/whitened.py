@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from .encoders import SLOPE
+from .heads import SLOPE
 
 # sigmoid(1.7 x) is close to the normal distribution's function, so whitened features start out
 # nearly uniform in a box model.

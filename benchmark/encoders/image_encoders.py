@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from ident3d.errors import choose
 
-from . import encoders
+from . import heads as encoders
 
 COARSE = 16  # pixels along each side that `compact` looks at
 COMPONENTS = 4  # principal components that it keeps for each factor
