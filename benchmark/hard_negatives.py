@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from ident3d.conditionals import Anisotropic
 from ident3d.spaces import Sphere
 
-from .synthetic import COMPARISON, stream
+from .data.synthetic import COMPARISON, stream
 from .train import Training
 
 

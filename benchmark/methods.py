@@ -27,10 +27,10 @@ import numpy as np
 from ident3d.dataset import Dataset
 from ident3d.errors import choose
 
+from .data.images import ImageData
 from .experiment import Experiment
 from .image_run import records
 from .image_settings import ImageSettings
-from .images import ImageData
 from .plugins import entry_points, foreign, load_object
 from .table4 import EXPERIMENTS
 

@@ -7,6 +7,7 @@ from torch import nn
 
 from ident3d.errors import choose
 
+from .data.synthetic import WHITENING, Process, as_tensor, stream
 from .encoders import make_head, mlp
 from .encoders.theory import stretch
 from .encoders.whitened import SPREAD, Whitened
@@ -22,7 +23,6 @@ from .losses.objectives import (
 )
 from .losses.similarities import Similarity
 from .settings import Synthetic
-from .synthetic import WHITENING, Process, as_tensor, stream
 
 SAMPLE = 20_000  # observations from which mean and covariance are taken
 

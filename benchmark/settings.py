@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ident3d.conditionals import Anisotropic
 
-from .synthetic import Process, make_process
+from .data.synthetic import Process, make_process
 from .train import Training
 
 

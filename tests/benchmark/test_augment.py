@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from ident3d.benchmark.augment import SimCLR, blur, chosen, crop, grey, turn_hue
+from ident3d.benchmark.data.batch_augment import SimCLR, blur, chosen, crop, grey, turn_hue
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from ident3d.benchmark.mixing import best_conditioned, condition_numbers, make_mixing
+from ident3d.benchmark.data.mixing import best_conditioned, condition_numbers, make_mixing
 
 
 def mixing(dim=5, seed=0, **options):

@@ -19,9 +19,9 @@ from ident3d.errors import DataError, choose
 from ident3d.factors import Factor
 from ident3d.pairs import Pairs
 
-from .image_settings import ImageSettings
+from ..image_settings import ImageSettings
+from ..train import Batch
 from .synthetic import BATCHES, stream
-from .train import Batch
 
 IN_MEMORY = 4 << 30  # bytes: a split smaller than this is read once and kept
 SAMPLE = 1_000  # images from which encoders take their statistics

@@ -1,0 +1,1 @@
+"""What the benchmark trains on: synthetic latents and images."""
