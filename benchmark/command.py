@@ -83,7 +83,7 @@ def run(
     '*/supervised'. Runs that have a record are skipped; runs that were cut off go on.
     """
     from . import experiments
-    from .jobs import Job, finished, run_all
+    from .training.jobs import Job, finished, run_all
 
     command = shlex.join(["ident3d", *sys.argv[1:]])
     changed = dict(_change(text) for text in changes)

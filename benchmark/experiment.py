@@ -8,7 +8,7 @@ from typing import Any
 
 from ident3d.errors import choose
 
-from .train import Training
+from .training.loop import Training
 
 Run = Callable[[Any, int, Path | None, str], dict[str, Any] | list[dict[str, Any]]]
 
@@ -33,7 +33,7 @@ class Experiment:
     method: str
     tiers: Mapping[str, Training]
     published: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
-    runner: str = "ident3d.benchmark.synthetic_run:run"
+    runner: str = "ident3d.benchmark.training.synthetic_run:run"
     planner: str | None = None
 
     def settings(self, tier: str, changes: Mapping[str, str] | None = None) -> Training:

@@ -15,7 +15,7 @@ from ident3d.conditionals import Anisotropic
 from ident3d.spaces import Sphere
 
 from .data.synthetic import COMPARISON, stream
-from .train import Training
+from .training.loop import Training
 
 
 @dataclass(frozen=True, kw_only=True)

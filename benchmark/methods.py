@@ -29,10 +29,10 @@ from ident3d.errors import choose
 
 from .data.images import ImageData
 from .experiment import Experiment
-from .image_run import records
 from .image_settings import ImageSettings
 from .plugins import entry_points, foreign, load_object
 from .table4 import EXPERIMENTS
+from .training.image_run import records
 
 GROUP = "ident3d.methods"
 Encoder = Callable[[Any], Any]  # as `ident3d.benchmark.embedding` takes them

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ident3d.conditionals import Anisotropic
 
 from .data.synthetic import Process, make_process
-from .train import Training
+from .training.loop import Training
 
 
 @dataclass(frozen=True, kw_only=True)

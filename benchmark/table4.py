@@ -10,8 +10,8 @@ from typing import Any
 from .experiment import Experiment
 from .image_settings import ImageSettings
 
-RUNNER = "ident3d.benchmark.image_run:run"
-PLANNER = "ident3d.benchmark.image_plan:plan"
+RUNNER = "ident3d.benchmark.training.image_run:run"
+PLANNER = "ident3d.benchmark.training.image_plan:plan"
 
 # The settings of the paper: batch 512, Adam 1e-4, 200,000 steps, pairs looked up in 250,000 rows.
 # Pieces of 512: anchors and positives pass through batch-norm apart, as released.

@@ -20,7 +20,7 @@ from ident3d.factors import Factor
 from ident3d.pairs import Pairs
 
 from ..image_settings import ImageSettings
-from ..train import Batch
+from ..training.loop import Batch
 from .synthetic import BATCHES, stream
 
 IN_MEMORY = 4 << 30  # bytes: a split smaller than this is read once and kept

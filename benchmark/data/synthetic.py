@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ident3d.conditionals import Conditional, parse
 from ident3d.spaces import Space, Uniform, parse_space, sample_marginal
 
-from ..train import Batch
+from ..training.loop import Batch
 
 # What random numbers are for: each use has its own stream of a seed.
 MIXING, BATCHES, SCORING, WHITENING, COMPARISON = range(5)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from ident3d.benchmark import checkpoints
-from ident3d.benchmark.gradients import backward
 from ident3d.benchmark.losses import Lp
 from ident3d.benchmark.losses.objectives import Contrastive, Supervised
-from ident3d.benchmark.train import SCHEDULES, Batch, Training, train
+from ident3d.benchmark.training import checkpoints
+from ident3d.benchmark.training.gradients import backward
+from ident3d.benchmark.training.loop import SCHEDULES, Batch, Training, train
 from torch import nn
 
 from ident3d.errors import DataError

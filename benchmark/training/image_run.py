@@ -15,16 +15,16 @@ from ident3d.dataset import Dataset
 from ident3d.factors import FACTORS
 from ident3d.spaces import Box, Uniform
 
-from .data.images import ImageData
-from .data.synthetic import Process
-from .embedding import embed
-from .encoders import make_head
-from .encoders.image_encoders import image_encoder, mean_pixels, some_pixels
-from .image_settings import ImageSettings, diagonal
+from ..data.images import ImageData
+from ..data.synthetic import Process
+from ..embedding import embed
+from ..encoders import make_head
+from ..encoders.image_encoders import image_encoder, mean_pixels, some_pixels
+from ..image_settings import ImageSettings, diagonal
+from ..records import image_fields, matched
+from ..results import scored_rows
+from .loop import train
 from .models import make_objective, predicted_size
-from .records import image_fields, matched
-from .results import scored_rows
-from .train import train
 
 UNTRAINED = ("identity", "pixels", "random")
 DEVIATION = 1 / 3**0.5  # of a latent uniform in [-1, 1]
@@ -78,7 +78,7 @@ def wrapped(encoder: nn.Module, settings: ImageSettings) -> nn.Module:
     """Return what is trained: the encoder, behind augmentations where they make the pairs."""
     if settings.pairs != "augmented":
         return encoder
-    from .data.batch_augment import SimCLR
+    from ..data.batch_augment import SimCLR
 
     return nn.Sequential(SimCLR(), encoder)
 

@@ -8,13 +8,13 @@ import torch
 
 from ident3d.errors import DataError
 
-from .encoders import make_head
-from .encoders.image_encoders import image_encoder
+from ..encoders import make_head
+from ..encoders.image_encoders import image_encoder
+from ..image_settings import ImageSettings
 from .gradients import backward
 from .image_run import UNTRAINED
-from .image_settings import ImageSettings
+from .loop import make_optimizer, pick_device
 from .models import make_objective
-from .train import make_optimizer, pick_device
 
 ROWS = 250_000  # of the published data set, where there is no data yet
 SIDE = 224

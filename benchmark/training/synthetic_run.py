@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 from ident3d import metrics
 
-from . import scoring
-from .data.mixing import Mixing, make_mixing
-from .data.synthetic import COMPARISON, MIXING, SCORING, as_tensor, batches, draw_batch, stream
-from .losses.objectives import Contrastive
-from .losses.similarities import Metric
+from .. import scoring
+from ..data.mixing import Mixing, make_mixing
+from ..data.synthetic import COMPARISON, MIXING, SCORING, as_tensor, batches, draw_batch, stream
+from ..losses.objectives import Contrastive
+from ..losses.similarities import Metric
+from ..settings import Synthetic
+from .loop import train
 from .models import make_encoder, make_objective
-from .settings import Synthetic
-from .train import train
 
 COMPARED = 20  # batches over which a loss is compared with that of the true latents
 CURVES = 20  # learned diagonals longer than this get no curves

@@ -7,11 +7,11 @@ from torch import nn
 
 from ident3d.errors import choose
 
-from .data.synthetic import WHITENING, Process, as_tensor, stream
-from .encoders import make_head, mlp
-from .encoders.theory import stretch
-from .encoders.whitened import SPREAD, Whitened
-from .losses.objectives import (
+from ..data.synthetic import WHITENING, Process, as_tensor, stream
+from ..encoders import make_head, mlp
+from ..encoders.theory import stretch
+from ..encoders.whitened import SPREAD, Whitened
+from ..losses.objectives import (
     AlignmentUniformity,
     Contrastive,
     Ensemble,
@@ -21,8 +21,8 @@ from .losses.objectives import (
     TriFactor,
     make_similarity,
 )
-from .losses.similarities import Similarity
-from .settings import Synthetic
+from ..losses.similarities import Similarity
+from ..settings import Synthetic
 
 SAMPLE = 20_000  # observations from which mean and covariance are taken
 

@@ -19,9 +19,9 @@ from typing import Any
 
 from ident3d.errors import DataError
 
-from .experiment import Experiment, plain
-from .results import Result, commit, environment, load_all
-from .train import Training
+from ..experiment import Experiment, plain
+from ..results import Result, commit, environment, load_all
+from .loop import Training
 
 EXPECTED = (ValueError, DataError, OSError)  # their sentence says all; others show their trace
 WORK = ".running"  # below the results: checkpoints of unfinished runs
