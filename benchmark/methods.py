@@ -35,7 +35,7 @@ from .table4 import EXPERIMENTS
 from .training.image_run import records
 
 GROUP = "ident3d.methods"
-Encoder = Callable[[Any], Any]  # as `ident3d.benchmark.embedding` takes them
+Encoder = Callable[[Any], Any]  # as `ident3d.benchmark.scoring.embedding` takes them
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ def score_table(scores: dict[str, Any]) -> str:
 
 
 def _run(spec: str, weights: Path | None, data: Dataset, protocol: str) -> np.ndarray:
-    from .embedding import embed, load_encoder
+    from .scoring.embedding import embed, load_encoder
 
     encoder = load_encoder(spec, weights)
     count = scored_rows(protocol, len(data))

@@ -17,12 +17,12 @@ from ident3d.spaces import Box, Uniform
 
 from ..data.images import ImageData
 from ..data.synthetic import Process
-from ..embedding import embed
 from ..encoders import make_head
 from ..encoders.image_encoders import image_encoder, mean_pixels, some_pixels
 from ..image_settings import ImageSettings, diagonal
 from ..records import image_fields, matched
 from ..results import scored_rows
+from ..scoring.embedding import embed
 from .loop import train
 from .models import make_objective, predicted_size
 

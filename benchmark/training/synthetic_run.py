@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from ident3d import metrics
 
-from .. import scoring
 from ..data.mixing import Mixing, make_mixing
 from ..data.synthetic import COMPARISON, MIXING, SCORING, as_tensor, batches, draw_batch, stream
 from ..losses.objectives import Contrastive
 from ..losses.similarities import Metric
+from ..scoring import scores as scoring
 from ..settings import Synthetic
 from .loop import train
 from .models import make_encoder, make_objective

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from ident3d.benchmark.embedding import _batches, embed, to_float
+from ident3d.benchmark.scoring.embedding import _batches, embed, to_float
 
 
 class Model(torch.nn.Module):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from ident3d.benchmark.probes import _order, dci, kernel_ridge_r2, probe_scores
+from ident3d.benchmark.scoring.probes import _order, dci, kernel_ridge_r2, probe_scores
 
 RNG = np.random.default_rng(0)
 LATENTS = RNG.uniform(-1, 1, (600, 3))

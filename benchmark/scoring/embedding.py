@@ -15,7 +15,7 @@ import torch
 from ident3d.errors import DataError
 from ident3d.progress import progress
 
-from .plugins import foreign, load_object
+from ..plugins import foreign, load_object
 
 BATCH = 512  # images per call; also what batch-norm sees in the paper's protocol
 
