@@ -12,10 +12,10 @@ from ident3d.commands.options import echo_json, json_option, table
 from ident3d.dataset import Dataset, load
 from ident3d.errors import DataError
 
-from .checks import read_json
-from .entries import MAX_VALUE
-from .records import image_record, scored_latents
 from .results import PROTOCOLS, scored_rows
+from .results.entries import MAX_VALUE
+from .results.records import image_record, scored_latents
+from .results.strict_json import read_json
 
 _path = click.Path(path_type=Path)
 _file = click.Path(path_type=Path, exists=True, dir_okay=False)

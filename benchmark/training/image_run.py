@@ -20,8 +20,8 @@ from ..data.synthetic import Process
 from ..encoders import make_head
 from ..encoders.image_encoders import image_encoder, mean_pixels, some_pixels
 from ..image_settings import ImageSettings, diagonal
-from ..records import image_fields, matched
 from ..results import scored_rows
+from ..results.records import image_fields, matched
 from ..scoring.embedding import embed
 from .loop import train
 from .models import make_objective, predicted_size

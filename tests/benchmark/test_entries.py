@@ -4,12 +4,11 @@ import shutil
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from ident3d.benchmark import entries
-from ident3d.benchmark.entries import embeddings_name, pack, read_embeddings, seal
-from ident3d.benchmark.records import image_record
-from ident3d.benchmark.results import load_all
+from ident3d.benchmark.results import entries, load_all
+from ident3d.benchmark.results.entries import embeddings_name, pack, read_embeddings, seal
+from ident3d.benchmark.results.records import image_record
+from ident3d.benchmark.results.verification import verify
 from ident3d.benchmark.scoring import scores as scoring
-from ident3d.benchmark.verification import verify
 from ident3d.benchmark.verify_command import pack as pack_command
 from ident3d.benchmark.verify_command import verify as verify_command
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from ident3d.errors import DataError
 
-from .checks import MAX_NAME, parse_json, read_json
 from .environment import commit, environment
 from .schema import CHECKS, PROTOCOLS, REQUIRED, VERSION
+from .strict_json import MAX_NAME, parse_json, read_json
 
 __all__ = [
     "PROTOCOLS",
@@ -184,7 +184,7 @@ def scored_rows(protocol: str, rows: int) -> int:
 
 def _records(path: Path) -> list[Result]:
     if path.name == "entry.json":
-        from .entries import read_entry  # which builds on this module
+        from .entries import read_entry
 
         return read_entry(path.parent)[1]
     record = read_json(path)

@@ -19,10 +19,10 @@ from ident3d.dataset import canonical_sha256
 from ident3d.errors import DataError
 from ident3d.shards import file_sha256
 
-from .checks import parse_json, read_json
-from .results import Result, load
+from ..scoring import SCORES
+from .result import Result, load
 from .schema import MAX_DIM
-from .scoring import SCORES
+from .strict_json import parse_json, read_json
 
 KIND = "ident3d-entry"
 VERSION = 1

@@ -10,11 +10,11 @@ from ident3d.dataset import Dataset
 from ident3d.errors import DataError
 from ident3d.shards import file_sha256
 
+from ..scoring import scores as scoring
+from ..scoring.probes import probe_scores
 from .entries import embeddings_name, read_embeddings, read_entry
 from .records import scored_latents
-from .results import Result, scored_rows
-from .scoring import scores as scoring
-from .scoring.probes import probe_scores
+from .result import Result, scored_rows
 
 TOLERANCE = 1e-4  # of a score: a hundredth of a percent; float32 and threads move it less
 PROBE_TOLERANCE = 1e-3  # forests and grid searches move a little between versions

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .checks import MAX_NAME, matrix, number, numbers, plain, text
+from .strict_json import MAX_NAME, matrix, number, numbers, plain, text
 
 VERSION = 1
 PROTOCOLS = {

@@ -8,10 +8,10 @@ from scipy.optimize import linear_sum_assignment
 from ident3d.dataset import Dataset
 from ident3d.errors import DataError
 
-from .results import Result, commit, environment, scored_rows
+from ..scoring import correlation, points, score
+from ..scoring.probes import probe_scores
+from .result import Result, commit, environment, scored_rows
 from .schema import MAX_DIM
-from .scoring import correlation, points, score
-from .scoring.probes import probe_scores
 
 
 def scored_latents(
