@@ -146,6 +146,6 @@ def _change(text: str) -> tuple[str, str]:
 
 
 def _published(scores: dict[str, tuple[float, float | None]]) -> str:
-    from .tables import show_pair
+    from .report.tables import show_pair
 
     return ", ".join(f"{name} {show_pair(name, *pair)}" for name, pair in scores.items())

@@ -11,8 +11,8 @@ from pathlib import Path
 from ident3d.errors import DataError
 
 from .marginal_rows import CONDITIONAL
+from .report.tables import mean_std
 from .results import Result, load_all
-from .tables import mean_std
 
 LEFTMOST = 0.3  # where the uniform marginal stands on the logarithmic axis
 

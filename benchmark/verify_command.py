@@ -28,8 +28,8 @@ def verify(entry: Path, data: Path, as_json: bool) -> None:
     """Compute every score of ENTRY from its embeddings; refuse what does not agree."""
     from ident3d.dataset import load
 
+    from .report.tables import label, show
     from .results.verification import verify
-    from .tables import label, show
 
     checked = verify(entry, load(data))
     if as_json:

@@ -5,9 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 from click.testing import CliRunner
-from ident3d.benchmark import plots, svg, tables
-from ident3d.benchmark.markdown import escape, markdown
-from ident3d.benchmark.report import write
+from ident3d.benchmark.report import plots, svg, tables, write
+from ident3d.benchmark.report.markdown import escape, markdown
 from ident3d.benchmark.report_command import report
 from ident3d.benchmark.results import Result
 from PIL import Image

@@ -19,10 +19,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..results import PROTOCOLS, Result
 from . import plots, tables
 from .data_section import Figure, audit_tables, read_figure
 from .markdown import markdown
-from .results import PROTOCOLS, Result
 from .tables import Published, Row, Table
 
 CURVES = ("loss", "r2", "mcc")  # drawn first, in this order; others follow

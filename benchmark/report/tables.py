@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .results import Result
+from ..results import Result
 
 Numbers = Mapping[str, tuple[float, float | None]]  # score -> mean, std
 Published = Callable[[str], Numbers]  # of an experiment's id, as fractions of 1

@@ -7,7 +7,7 @@ import numpy as np
 from markupsafe import Markup
 from scipy.optimize import linear_sum_assignment
 
-from .results import Result
+from ..results import Result
 from .svg import Panel, bounds, short, ticks
 from .tables import Row, is_percent, label, mean_std, show_pair, show_time
 
