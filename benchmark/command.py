@@ -31,8 +31,8 @@ def benchmark() -> None:
 @json_option
 def list_(ids: tuple[str, ...], as_json: bool) -> None:
     """List experiments with the published scores, in percent. ID is as for `run`."""
-    from . import experiments
-    from .experiment import plain
+    from .experiments import select as experiments
+    from .experiments.experiment import plain
 
     chosen = experiments.select(ids or ["*"])
     if as_json:
@@ -82,7 +82,7 @@ def run(
     ID is an experiment such as table1/3, all below a name such as table1, or a pattern such as
     '*/supervised'. Runs that have a record are skipped; runs that were cut off go on.
     """
-    from . import experiments
+    from .experiments import select as experiments
     from .training.jobs import Job, finished, run_all
 
     command = shlex.join(["ident3d", *sys.argv[1:]])

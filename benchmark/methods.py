@@ -28,10 +28,10 @@ from ident3d.dataset import Dataset
 from ident3d.errors import choose
 
 from .data.images import ImageData
-from .experiment import Experiment
-from .image_settings import ImageSettings
+from .experiments.experiment import Experiment
+from .experiments.image_settings import ImageSettings
+from .experiments.table4 import EXPERIMENTS
 from .plugins import entry_points, foreign, load_object
-from .table4 import EXPERIMENTS
 from .training.image_run import records
 
 GROUP = "ident3d.methods"

@@ -19,7 +19,7 @@ from ..data.images import ImageData
 from ..data.synthetic import Process
 from ..encoders import make_head
 from ..encoders.image_encoders import image_encoder, mean_pixels, some_pixels
-from ..image_settings import ImageSettings, diagonal
+from ..experiments.image_settings import ImageSettings, diagonal
 from ..results import scored_rows
 from ..results.records import image_fields, matched
 from ..scoring.embedding import embed

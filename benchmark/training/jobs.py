@@ -19,7 +19,7 @@ from typing import Any
 
 from ident3d.errors import DataError
 
-from ..experiment import Experiment, plain
+from ..experiments.experiment import Experiment, plain
 from ..results import Result, commit, environment, load_all
 from .loop import Training
 

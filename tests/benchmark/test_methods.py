@@ -4,7 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tomllib
-from ident3d.benchmark import experiments, methods
+from ident3d.benchmark import methods
+from ident3d.benchmark.experiments import select as experiments
 from ident3d.benchmark.methods import find_method
 from ident3d.benchmark.results import load_all
 

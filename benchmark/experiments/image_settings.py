@@ -9,7 +9,7 @@ from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.factors import FACTORS
 
-from .training.loop import Training
+from ..training.loop import Training
 
 
 @dataclass(frozen=True, kw_only=True)

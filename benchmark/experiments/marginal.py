@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from .experiment import Experiment
-from .settings import Synthetic
-from .table_rows import CPU
+from .synthetic_settings import Synthetic
+from .tables_1_2 import CPU
 
 CONDITIONAL = 10  # the concentration of positives around their anchor
 CONCENTRATIONS = (0, 1, 3, 10, 30, 100, 300, 1000)
-RUNNER = "ident3d.benchmark.marginals:run"
+RUNNER = "ident3d.benchmark.experiments.marginal_study:run"
 
 
 def _experiments() -> Iterator[Experiment]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from .experiment import Experiment
-from .settings import Synthetic
+from .synthetic_settings import Synthetic
 
 Numbers = tuple[float, float]  # percent: mean, std
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ident3d.errors import choose
 
-from .training.loop import Training
+from ..training.loop import Training
 
 Run = Callable[[Any, int, Path | None, str], dict[str, Any] | list[dict[str, Any]]]
 

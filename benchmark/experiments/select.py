@@ -5,7 +5,11 @@ from fnmatch import fnmatchcase
 
 from ident3d.errors import hint
 
-from . import aninfonce_rows, marginal_rows, methods, table4, table_rows
+from .. import methods
+from . import aninfonce as aninfonce_rows
+from . import marginal as marginal_rows
+from . import table4
+from . import tables_1_2 as table_rows
 from .experiment import Experiment
 
 TIERS = {

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from ident3d.conditionals import Anisotropic
 
-from .data.synthetic import Process, make_process
-from .training.loop import Training
+from ..data.synthetic import Process, make_process
+from ..training.loop import Training
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from .experiment import Experiment
 from .hard_negatives import HardNegatives
-from .settings import Synthetic
+from .synthetic_settings import Synthetic
 
 Score = dict[str, tuple[float, float | None]]
 
@@ -100,7 +100,7 @@ def _hard_negatives() -> Iterator[Experiment]:
         "True latents",
         {"paper": scan, "cpu": scan},
         {"optimum": (50.0, None)},
-        "ident3d.benchmark.hard_negatives:run",
+        "ident3d.benchmark.experiments.hard_negatives:run",
     )
     # The paper fine-tunes a trained encoder; here hard negatives join one half-way.
     paper = {"positive": 150, "negative": 100, "dim": 20}
@@ -191,7 +191,7 @@ def _mismatch() -> Iterator[Experiment]:
             "cpu": replace(_settings(diagonal((25, 4))), **SHORT | changes),
         }
         title = f"trained on vMF({kappa}) at one pole, scored at the other"
-        runner = "ident3d.benchmark.marginals:run_mismatch"
+        runner = "ident3d.benchmark.experiments.marginal_study:run_mismatch"
         yield Experiment(f"aninfonce/mismatch/{kappa}", title, "InfoNCE", tiers, {}, runner)
 
 

@@ -14,8 +14,8 @@ from scipy.special import logsumexp
 from ident3d.conditionals import Anisotropic
 from ident3d.spaces import Sphere
 
-from .data.synthetic import COMPARISON, stream
-from .training.loop import Training
+from ..data.synthetic import COMPARISON, stream
+from ..training.loop import Training
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Draw the marginal figure from records: R2, and the mass that is not uniform, by concentration.
 
-python -m ident3d.benchmark.marginal_figure results/cpu docs/figures/marginal.png
+python -m ident3d.benchmark.experiments.marginal_figure results/cpu docs/figures/marginal.png
 """
 
 import sys
@@ -10,9 +10,9 @@ from pathlib import Path
 
 from ident3d.errors import DataError
 
-from .marginal_rows import CONDITIONAL
-from .report.tables import mean_std
-from .results import Result, load_all
+from ..report.tables import mean_std
+from ..results import Result, load_all
+from .marginal import CONDITIONAL
 
 LEFTMOST = 0.3  # where the uniform marginal stands on the logarithmic axis
 
