@@ -42,7 +42,10 @@ COMMANDS = {
         "ident3d.commands.export_command:export",
         "Write a data set in the published layout.",
     ),
-    "benchmark": ("ident3d.benchmark.command:benchmark", "List, run, score, report, verify."),
+    "benchmark": (
+        "ident3d.benchmark.commands.benchmark_command:benchmark",
+        "List, run, score, report, verify.",
+    ),
 }
 
 BENCHMARK = ("torch", "torchvision", "sklearn", "matplotlib", "jinja2", "safetensors")

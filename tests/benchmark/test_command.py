@@ -6,7 +6,7 @@ import time
 import psutil
 import pytest
 from click.testing import CliRunner
-from ident3d.benchmark.command import COMMANDS, benchmark
+from ident3d.benchmark.commands.benchmark_command import COMMANDS, benchmark
 from ident3d.benchmark.results import load_all
 
 TINY = ["--set", "steps=4", "--set", "batch=16", "--set", "scored=200"]

@@ -4,13 +4,13 @@ import shutil
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from ident3d.benchmark.commands.entry_command import pack as pack_command
+from ident3d.benchmark.commands.entry_command import verify as verify_command
 from ident3d.benchmark.results import entries, load_all
 from ident3d.benchmark.results.entries import embeddings_name, pack, read_embeddings, seal
 from ident3d.benchmark.results.records import image_record
 from ident3d.benchmark.results.verification import verify
 from ident3d.benchmark.scoring import scores as scoring
-from ident3d.benchmark.verify_command import pack as pack_command
-from ident3d.benchmark.verify_command import verify as verify_command
 
 from ident3d.errors import DataError
 from tests.helpers import make_dataset

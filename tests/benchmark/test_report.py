@@ -5,9 +5,9 @@ from html.parser import HTMLParser
 
 import pytest
 from click.testing import CliRunner
+from ident3d.benchmark.commands.report_command import report
 from ident3d.benchmark.report import plots, svg, tables, write
 from ident3d.benchmark.report.markdown import escape, markdown
-from ident3d.benchmark.report_command import report
 from ident3d.benchmark.results import Result
 from PIL import Image
 

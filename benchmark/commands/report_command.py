@@ -23,9 +23,9 @@ def report(
     results: Path, out: Path, figure: Path | None, audit: Path | None, data: Path | None
 ) -> None:
     """Write a page of all records and entries below RESULTS, and leaderboard.md for a README."""
-    from .experiments import select as experiments
-    from .report import write
-    from .results import load_all
+    from ..experiments import select as experiments
+    from ..report import write
+    from ..results import load_all
 
     refused: list[str] = []
     found = load_all(results, refused)

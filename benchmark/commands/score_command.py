@@ -12,10 +12,10 @@ from ident3d.commands.options import echo_json, json_option, table
 from ident3d.dataset import Dataset, load
 from ident3d.errors import DataError
 
-from .results import PROTOCOLS, scored_rows
-from .results.entries import MAX_VALUE
-from .results.records import image_record, scored_latents
-from .results.strict_json import read_json
+from ..results import PROTOCOLS, scored_rows
+from ..results.entries import MAX_VALUE
+from ..results.records import image_record, scored_latents
+from ..results.strict_json import read_json
 
 _path = click.Path(path_type=Path)
 _file = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -135,7 +135,7 @@ def score_table(scores: dict[str, Any]) -> str:
 
 
 def _run(spec: str, weights: Path | None, data: Dataset, protocol: str) -> np.ndarray:
-    from .scoring.embedding import embed, load_encoder
+    from ..scoring.embedding import embed, load_encoder
 
     encoder = load_encoder(spec, weights)
     count = scored_rows(protocol, len(data))

@@ -12,12 +12,21 @@ from ident3d.lazy import LazyGroup
 
 # name -> (where the click command lives, the line `ident3d benchmark --help` shows)
 COMMANDS = {
-    "list": ("ident3d.benchmark.command:list_", "List the experiments and what is published."),
-    "run": ("ident3d.benchmark.command:run", "Run experiments; go on with what was cut off."),
-    "score": ("ident3d.benchmark.score_command:score", "Score representations made anywhere."),
-    "report": ("ident3d.benchmark.report_command:report", "Write the leaderboard."),
-    "verify": ("ident3d.benchmark.verify_command:verify", "Check submitted entries."),
-    "pack": ("ident3d.benchmark.verify_command:pack", "Pack a run as an entry to submit."),
+    "list": (
+        "ident3d.benchmark.commands.benchmark_command:list_",
+        "List the experiments and what is published.",
+    ),
+    "run": (
+        "ident3d.benchmark.commands.benchmark_command:run",
+        "Run experiments; go on with what was cut off.",
+    ),
+    "score": (
+        "ident3d.benchmark.commands.score_command:score",
+        "Score representations made anywhere.",
+    ),
+    "report": ("ident3d.benchmark.commands.report_command:report", "Write the leaderboard."),
+    "verify": ("ident3d.benchmark.commands.entry_command:verify", "Check submitted entries."),
+    "pack": ("ident3d.benchmark.commands.entry_command:pack", "Pack a run as an entry to submit."),
 }
 
 
@@ -31,8 +40,8 @@ def benchmark() -> None:
 @json_option
 def list_(ids: tuple[str, ...], as_json: bool) -> None:
     """List experiments with the published scores, in percent. ID is as for `run`."""
-    from .experiments import select as experiments
-    from .experiments.experiment import plain
+    from ..experiments import select as experiments
+    from ..experiments.experiment import plain
 
     chosen = experiments.select(ids or ["*"])
     if as_json:
@@ -82,8 +91,8 @@ def run(
     ID is an experiment such as table1/3, all below a name such as table1, or a pattern such as
     '*/supervised'. Runs that have a record are skipped; runs that were cut off go on.
     """
-    from .experiments import select as experiments
-    from .training.jobs import Job, finished, run_all
+    from ..experiments import select as experiments
+    from ..training.jobs import Job, finished, run_all
 
     command = shlex.join(["ident3d", *sys.argv[1:]])
     changed = dict(_change(text) for text in changes)
@@ -125,7 +134,7 @@ def run(
 
 def _told(job: object, outcome: Path | Exception) -> bool:
     """Say how a run went; return whether it went well."""
-    from .results import load
+    from ..results import load
 
     if isinstance(outcome, Exception):
         click.echo(f"{job.label}: {outcome}", err=True)
@@ -146,6 +155,6 @@ def _change(text: str) -> tuple[str, str]:
 
 
 def _published(scores: dict[str, tuple[float, float | None]]) -> str:
-    from .report.tables import show_pair
+    from ..report.tables import show_pair
 
     return ", ".join(f"{name} {show_pair(name, *pair)}" for name, pair in scores.items())

@@ -12,7 +12,7 @@ from ident3d.commands.options import echo_json, json_option, table
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The entry's folder.")
 def pack(records: tuple[Path, ...], out: Path) -> None:
     """Pack RECORDS, one result file per seed, with their embeddings into one entry folder."""
-    from .results.entries import pack
+    from ..results.entries import pack
 
     folder = pack(records, out)
     size = sum(path.stat().st_size for path in folder.iterdir())
@@ -28,8 +28,8 @@ def verify(entry: Path, data: Path, as_json: bool) -> None:
     """Compute every score of ENTRY from its embeddings; refuse what does not agree."""
     from ident3d.dataset import load
 
-    from .report.tables import label, show
-    from .results.verification import verify
+    from ..report.tables import label, show
+    from ..results.verification import verify
 
     checked = verify(entry, load(data))
     if as_json:
