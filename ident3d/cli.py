@@ -21,7 +21,7 @@ COMMANDS = {
         "ident3d.commands.doctor_command:doctor",
         "Say what works here, and how to get the rest.",
     ),
-    "render": ("ident3d.render.command:render", "Render a data set; resumes what is there."),
+    "render": ("ident3d.render.render_command:render", "Render a data set; resumes what is there."),
     "info": ("ident3d.commands.info_command:info", "Say what a data set holds."),
     "verify": ("ident3d.commands.verify_command:verify", "Check every byte of a data set."),
     "sheet": (

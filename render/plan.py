@@ -16,7 +16,7 @@ from ident3d.dataset import MANIFEST, check_split_name, read_manifest
 from ident3d.errors import DataError
 from ident3d.shards import Description, ShardWriter, shard_name, write_json
 
-from .content import Content
+from .spec import Content
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ import numpy as np
 from ident3d.errors import DataError
 
 from .blender import Gpu, Renderer
-from .content import Content
 from .presets import Quality
 from .scene import scene_state
+from .spec import Content
 
 RESTART_AFTER = 2000  # images; Blender's memory grows a little with each
 ATTEMPTS = 3  # a row is tried again twice

@@ -37,7 +37,7 @@ def sheet(
     if rendered and path is not None:
         raise ValueError("`--render` draws new images and takes no PATH; leave one of them out.")
     if rendered:
-        from ident3d.render.sheet import render_traversal
+        from ident3d.render.traversal import render_traversal
 
         image = render_traversal(steps=steps, resolution=resolution)
     else:

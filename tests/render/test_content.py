@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from ident3d.render.content import Content
 from ident3d.render.presets import PRESETS
+from ident3d.render.spec import Content
 from scipy.stats import truncnorm
 
 from ident3d.factors import FACTORS

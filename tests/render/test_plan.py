@@ -3,9 +3,9 @@ import json
 
 import numpy as np
 import pytest
-from ident3d.render.content import Content
 from ident3d.render.plan import begin, make_plan, parse_share
 from ident3d.render.presets import PRESETS
+from ident3d.render.spec import Content
 
 from ident3d.dataset import write_manifest
 from ident3d.errors import DataError

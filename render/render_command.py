@@ -13,7 +13,6 @@ from ident3d.factors import as_latents
 
 from .build import Build, declare
 from .cluster import render_on_cluster
-from .content import Content
 from .devices import DEVICES, find_seats
 from .estimate import Estimate, estimate
 from .options import option, options_of
@@ -21,6 +20,7 @@ from .plan import Plan, begin, make_plan, parse_share
 from .presets import PRESETS
 from .report import Report, duration
 from .scene import HUES
+from .spec import Content
 from .workers import Look, Pool, Seat
 
 # How to render, not what: these leave the files as they are.
