@@ -28,10 +28,10 @@ from ident3d.dataset import Dataset
 from ident3d.errors import choose
 
 from .data.images import ImageData
-from .experiments.experiment import Experiment
-from .experiments.image_settings import ImageSettings
 from .experiments.table4 import EXPERIMENTS
 from .plugins import entry_points, foreign, load_object
+from .settings.experiment import Experiment
+from .settings.image_settings import ImageSettings
 from .training.image_run import records
 
 GROUP = "ident3d.methods"

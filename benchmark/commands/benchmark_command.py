@@ -41,7 +41,7 @@ def benchmark() -> None:
 def list_(ids: tuple[str, ...], as_json: bool) -> None:
     """List experiments with the published scores, in percent. ID is as for `run`."""
     from ..experiments import select as experiments
-    from ..experiments.experiment import plain
+    from ..settings.experiment import plain
 
     chosen = experiments.select(ids or ["*"])
     if as_json:

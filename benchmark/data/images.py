@@ -19,7 +19,7 @@ from ident3d.errors import DataError, choose
 from ident3d.factors import Factor
 from ident3d.pairs import Pairs
 
-from ..experiments.image_settings import ImageSettings
+from ..settings.image_settings import ImageSettings
 from ..training.loop import Batch
 from .synthetic import BATCHES, stream
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from .experiment import Experiment
+from ..settings.experiment import Experiment
+from ..settings.synthetic_settings import Synthetic
 from .hard_negatives import HardNegatives
-from .synthetic_settings import Synthetic
 
 Score = dict[str, tuple[float, float | None]]
 

@@ -6,8 +6,8 @@ Marginal and conditional are both von Mises-Fisher, so that "more concentrated" 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .experiment import Experiment
-from .synthetic_settings import Synthetic
+from ..settings.experiment import Experiment
+from ..settings.synthetic_settings import Synthetic
 from .tables_1_2 import CPU
 
 CONDITIONAL = 10  # the concentration of positives around their anchor

@@ -10,8 +10,8 @@ from ident3d.conditionals import VMF
 
 from ..data.mixing import make_mixing
 from ..data.synthetic import COMPARISON, MIXING, as_tensor, stream
+from ..settings.synthetic_settings import Synthetic
 from ..training import synthetic_run
-from .synthetic_settings import Synthetic
 
 CLASSIFIED = 4096  # observations of each domain, half of them to fit on
 

@@ -6,11 +6,11 @@ from fnmatch import fnmatchcase
 from ident3d.errors import hint
 
 from .. import methods
+from ..settings.experiment import Experiment
 from . import aninfonce as aninfonce_rows
 from . import marginal as marginal_rows
 from . import table4
 from . import tables_1_2 as table_rows
-from .experiment import Experiment
 
 TIERS = {
     "paper": "The settings of the papers; hours on a GPU.",

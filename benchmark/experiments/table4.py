@@ -7,8 +7,8 @@ table 4 scored on training rows: its scores stand in the same records, as `r2_tr
 from dataclasses import replace
 from typing import Any
 
-from .experiment import Experiment
-from .image_settings import ImageSettings
+from ..settings.experiment import Experiment
+from ..settings.image_settings import ImageSettings
 
 RUNNER = "ident3d.benchmark.training.image_run:run"
 PLANNER = "ident3d.benchmark.training.image_plan:plan"

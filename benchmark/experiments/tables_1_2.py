@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from .experiment import Experiment
-from .synthetic_settings import Synthetic
+from ..settings.experiment import Experiment
+from ..settings.synthetic_settings import Synthetic
 
 Numbers = tuple[float, float]  # percent: mean, std
 

@@ -15,9 +15,9 @@ from .functions import (
 )
 
 __all__ = [
+    "LOSSES",
     "Dot",
     "Importance",
-    "LOSSES",
     "Lp",
     "Metric",
     "alignment_uniformity",

@@ -10,7 +10,7 @@ from ident3d.errors import DataError
 
 from ..encoders import make_head
 from ..encoders.image_encoders import image_encoder
-from ..experiments.image_settings import ImageSettings
+from ..settings.image_settings import ImageSettings
 from .gradients import backward
 from .image_run import UNTRAINED
 from .loop import make_optimizer, pick_device

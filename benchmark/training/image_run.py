@@ -19,10 +19,10 @@ from ..data.images import ImageData
 from ..data.synthetic import Process
 from ..encoders import make_head
 from ..encoders.image_encoders import image_encoder, mean_pixels, some_pixels
-from ..experiments.image_settings import ImageSettings, diagonal
 from ..results import scored_rows
 from ..results.records import image_fields, matched
 from ..scoring.embedding import embed
+from ..settings.image_settings import ImageSettings, diagonal
 from .loop import train
 from .models import make_objective, predicted_size
 

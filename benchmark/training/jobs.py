@@ -19,8 +19,8 @@ from typing import Any
 
 from ident3d.errors import DataError
 
-from ..experiments.experiment import Experiment, plain
 from ..results import Result, commit, environment, load_all
+from ..settings.experiment import Experiment, plain
 from .loop import Training
 
 EXPECTED = (ValueError, DataError, OSError)  # their sentence says all; others show their trace

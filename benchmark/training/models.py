@@ -11,7 +11,6 @@ from ..data.synthetic import WHITENING, Process, as_tensor, stream
 from ..encoders import make_head, mlp
 from ..encoders.theory import stretch
 from ..encoders.whitened import SPREAD, Whitened
-from ..experiments.synthetic_settings import Synthetic
 from ..losses.objectives import (
     AlignmentUniformity,
     Contrastive,
@@ -23,6 +22,7 @@ from ..losses.objectives import (
     make_similarity,
 )
 from ..losses.similarities import Similarity
+from ..settings.synthetic_settings import Synthetic
 
 SAMPLE = 20_000  # observations from which mean and covariance are taken
 

@@ -11,10 +11,10 @@ from ident3d import metrics
 
 from ..data.mixing import Mixing, make_mixing
 from ..data.synthetic import COMPARISON, MIXING, SCORING, as_tensor, batches, draw_batch, stream
-from ..experiments.synthetic_settings import Synthetic
 from ..losses.objectives import Contrastive
 from ..losses.similarities import Metric
 from ..scoring import scores as scoring
+from ..settings.synthetic_settings import Synthetic
 from .loop import train
 from .models import make_encoder, make_objective
 

@@ -3,6 +3,7 @@
 from .registry import VMF, Anisotropic, Conditional, Fixed, GenNorm, Laplace, Normal, Product, parse
 
 __all__ = [
+    "VMF",
     "Anisotropic",
     "Conditional",
     "Fixed",
@@ -10,6 +11,5 @@ __all__ = [
     "Laplace",
     "Normal",
     "Product",
-    "VMF",
     "parse",
 ]

@@ -2,4 +2,4 @@
 
 from .index import DEVICES, RECALL, Data, Index, open_index, varying
 
-__all__ = ["DEVICES", "Data", "Index", "RECALL", "open_index", "varying"]
+__all__ = ["DEVICES", "RECALL", "Data", "Index", "open_index", "varying"]

@@ -2,4 +2,4 @@
 
 from .pairs import METHODS, Batch, Pairs, View
 
-__all__ = ["Batch", "METHODS", "Pairs", "View"]
+__all__ = ["METHODS", "Batch", "Pairs", "View"]

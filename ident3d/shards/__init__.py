@@ -14,9 +14,9 @@ from .writer import (
 )
 
 __all__ = [
-    "Description",
     "FORMAT",
     "FORMAT_VERSION",
+    "Description",
     "ShardBusy",
     "ShardWriter",
     "file_entry",

@@ -9,8 +9,8 @@ from ident3d.benchmark.encoders.theory import stretch
 from ident3d.benchmark.experiments import hard_negatives
 from ident3d.benchmark.experiments import marginal_study as marginals
 from ident3d.benchmark.experiments import select as experiments
-from ident3d.benchmark.experiments.experiment import plain
-from ident3d.benchmark.experiments.synthetic_settings import Synthetic
+from ident3d.benchmark.settings.experiment import plain
+from ident3d.benchmark.settings.synthetic_settings import Synthetic
 from ident3d.benchmark.training import synthetic_run
 from ident3d.benchmark.training.models import OBJECTIVES, make_encoder, make_objective
 

@@ -10,9 +10,9 @@ import torch
 from ident3d.benchmark.data.images import ImageData, Joined
 from ident3d.benchmark.encoders.image_encoders import Components, Pixels, image_encoder
 from ident3d.benchmark.experiments import EXPERIMENTS
-from ident3d.benchmark.experiments.image_settings import diagonal
 from ident3d.benchmark.results import load_all
 from ident3d.benchmark.results.records import matched
+from ident3d.benchmark.settings.image_settings import diagonal
 from ident3d.benchmark.training import image_run
 from ident3d.benchmark.training.image_plan import plan
 
