@@ -10,8 +10,7 @@ from ident3d.benchmark.methods import find_method
 from ident3d.benchmark.results import load_all
 
 from ident3d.cli import main
-
-from .blobs import make_blobs
+from tests.support.blobs import make_blobs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_method"
 

@@ -13,7 +13,7 @@ import pytest
 from ident3d.dataset import MANIFEST, canonical_sha256, load
 from ident3d.errors import DataError
 from ident3d.shards.verify import problems
-from tests.helpers import make_dataset, painted_row
+from tests.support.helpers import make_dataset, painted_row
 
 
 @pytest.fixture(params=[False, True], ids=["contiguous", "zstd"])

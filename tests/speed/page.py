@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ident3d.benchmark.report import write
 
-from tests.benchmark.browser import Browser
-from tests.benchmark.samples import record
+from tests.support.browser import Browser
+from tests.support.samples import record
 
 
 def main() -> None:

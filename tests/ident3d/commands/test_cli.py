@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from ident3d.cli import COMMANDS
-from tests.helpers import make_dataset
+from tests.support.helpers import make_dataset
 
 
 def run(*arguments, **options):

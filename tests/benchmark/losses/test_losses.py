@@ -17,7 +17,7 @@ from ident3d.benchmark.losses import (
 from ident3d.benchmark.losses import _kernels as kernels
 from ident3d.benchmark.losses import _pairwise as pairwise
 
-from tests.benchmark.loops import (
+from tests.support.loops import (
     DIM,
     SIMILARITIES,
     SIZES,

@@ -19,8 +19,8 @@ from ident3d.factors import FACTORS, to_scene
 from ident3d.published import import_published
 from ident3d.shards import ShardWriter
 from ident3d.shards.verify import problems
-from tests.helpers import make_dataset, painted_row
-from tests.published_sets import (
+from tests.support.helpers import make_dataset, painted_row
+from tests.support.published_sets import (
     causal,
     latents,
     multimodal,

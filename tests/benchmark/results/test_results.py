@@ -5,7 +5,7 @@ import pytest
 from ident3d.benchmark.results import Result, commit, environment, load, load_all, scored_rows
 
 from ident3d.errors import DataError
-from tests.benchmark.samples import record
+from tests.support.samples import record
 
 
 def test_a_record_survives_the_way_to_disk_and_back(tmp_path):

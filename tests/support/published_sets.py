@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from ident3d.factors import to_scene
-from tests.helpers import painted
+from tests.support.helpers import painted
 
 MULTIMODAL_COLUMNS = [
     *("object_shape", "object_xpos", "object_ypos", "object_zpos"),

@@ -13,7 +13,7 @@ from ident3d.benchmark.results.verification import verify
 from ident3d.benchmark.scoring import scores as scoring
 
 from ident3d.errors import DataError
-from tests.helpers import make_dataset
+from tests.support.helpers import make_dataset
 
 ROWS = 120
 

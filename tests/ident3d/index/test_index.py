@@ -338,7 +338,7 @@ def test_search_survives_a_fork(big):
 
 def test_command_prints_a_certificate_and_rebuilds(tmp_path, monkeypatch):
     data = make_data(tmp_path, rows=600)
-    monkeypatch.setattr("ident3d.commands.index.load", lambda _: data)
+    monkeypatch.setattr("ident3d.commands.index_command.load", lambda _: data)
     result = CliRunner().invoke(index_command, [str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert "exact search" in result.output

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 from ident3d.cli import main
-from tests.helpers import make_dataset
+from tests.support.helpers import make_dataset
 
 ENCODERS = """
 import numpy as np

@@ -19,8 +19,7 @@ from ident3d.benchmark.training.image_plan import plan
 from ident3d.cli import main
 from ident3d.conditionals import parse
 from ident3d.errors import DataError
-
-from .blobs import make_blobs
+from tests.support.blobs import make_blobs
 
 TABLE = [e for e in EXPERIMENTS.values() if e.id.startswith("table4/")]
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from ident3d.cli import cli
-from ident3d.commands import doctor
+from ident3d.commands import doctor_command as doctor
 from ident3d.commands.doctor_command import CHECKS, Check, examine
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from ident3d.cli import main
-from ident3d.commands import demo
+from ident3d.commands import demo_command as demo
 
 
 @pytest.mark.slow

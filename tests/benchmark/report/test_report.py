@@ -12,7 +12,7 @@ from ident3d.benchmark.results import Result
 from PIL import Image
 
 from ident3d.errors import DataError
-from tests.benchmark.samples import record
+from tests.support.samples import record
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{7*7}}"
 

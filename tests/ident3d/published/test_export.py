@@ -17,8 +17,8 @@ from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.factors import to_scene
 from ident3d.published import export_published, import_published
-from tests.helpers import make_dataset, painted_row
-from tests.published_sets import causal, multimodal, write_folder
+from tests.support.helpers import make_dataset, painted_row
+from tests.support.published_sets import causal, multimodal, write_folder
 
 
 def released_reading(root, suffix=""):

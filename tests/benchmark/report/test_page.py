@@ -3,8 +3,8 @@
 import pytest
 from ident3d.benchmark.report import write
 
-from tests.benchmark.browser import Browser
-from tests.benchmark.samples import record
+from tests.support.browser import Browser
+from tests.support.samples import record
 
 EVIL = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 

@@ -13,7 +13,7 @@ from ident3d.dataset import load, write_manifest
 from ident3d.errors import DataError
 from ident3d.rows import row_latents
 from ident3d.shards import Description, ShardBusy, ShardWriter
-from tests.helpers import make_dataset, painted, painted_row
+from tests.support.helpers import make_dataset, painted, painted_row
 
 ROWS = np.arange(10)
 

@@ -12,8 +12,8 @@ from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.published import import_published
 from ident3d.published.archive import walk
-from tests.helpers import painted, painted_row
-from tests.published_sets import (
+from tests.support.helpers import painted, painted_row
+from tests.support.published_sets import (
     causal,
     latents,
     multimodal_table,
