@@ -1,0 +1,113 @@
+"""Files that outlive a crash: atomic writes, digests and locks. Nothing else here does any of it.
+
+A file under its final name is whole, also after a power cut: its bytes are on the disk before the
+name is, and the name is before anything that relies on it is removed.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # Windows: reading works, and reading takes no lock
+    fcntl = None  # type: ignore[assignment]
+
+
+class Busy(Exception):
+    """Another process holds the lock."""
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Yield the name of a file to write; it becomes `path` if the block ends well, else nothing."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        publish(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def publish(partial: Path, path: Path) -> None:
+    """Give a finished file its final name: bytes to the disk, then the name, then the folder."""
+    _sync(partial)
+    os.replace(partial, path)
+    _sync(path.parent)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file: readers see the old one or the new one, never half of one."""
+    with atomic(path) as partial:
+        partial.write_bytes(content)
+
+
+def write_json(path: Path, record: Any) -> None:
+    """Write a JSON file as `write_bytes` does."""
+    text = json.dumps(record, indent=1, sort_keys=True, allow_nan=False)
+    write_bytes(path, text.encode())
+
+
+def file_digest(path: Path, algorithm: str = "sha256") -> str:
+    """Hash a file without holding it in memory; "md5" is for sums that publishers give."""
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    with open(path, "rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def sha256(content: bytes) -> str:
+    """Hash some bytes."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def canonical_sha256(record: Any) -> str:
+    """Hash a JSON record, whatever the order and spacing of its text."""
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return sha256(text.encode())
+
+
+class Lock:
+    """An exclusive lock on a file or folder, which the system frees however the process ends.
+
+    Args:
+        path: A folder, or a file that is made if it is not there.
+        wait: Wait for the lock; otherwise a lock that is taken raises `Busy`.
+    """
+
+    def __init__(self, path: Path, wait: bool = False) -> None:
+        if fcntl is None:
+            raise OSError("Writing data sets takes file locks, which this system does not have.")
+        flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
+        self._descriptor = os.open(path, flags, 0o644)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            self.release()
+            raise Busy(f"Another process works on {path}.") from None
+
+    def release(self) -> None:
+        """Let go; doing it twice is harmless."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __enter__(self) -> "Lock":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def _sync(path: Path) -> None:
+    with suppress(PermissionError):  # a folder on Windows
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
