@@ -26,3 +26,4 @@ speed: setup
 lint: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
+	.venv/bin/mypy ident3d render benchmark
