@@ -25,18 +25,9 @@ def main() -> None:
                 index = write(results, folder)
                 written = time.perf_counter() - start
                 method = sorted((Path(folder) / "methods").iterdir())[0]
-                opened = [f"{_opening(browser, path):.0f}" for path in (index, method)]
+                opened = [f"{browser.opening_time(path, tries=5):.0f}" for path in (index, method)]
                 size = index.stat().st_size / 1000
             print(f"| {count} | {size:.0f} | {written:.1f} | {opened[0]} | {opened[1]} |")
-
-
-def _opening(browser: Browser, path: Path) -> float:
-    times = []
-    for _ in range(5):
-        browser.open(path)
-        browser.wait("performance.getEntriesByType('navigation')[0].loadEventEnd > 0")
-        times.append(browser.run("performance.getEntriesByType('navigation')[0].loadEventEnd"))
-    return min(times)
 
 
 if __name__ == "__main__":

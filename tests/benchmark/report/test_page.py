@@ -12,7 +12,6 @@ EVIL = "<img src=x onerror=\"document.title='owned'\"><script>document.title='ow
 @pytest.fixture(scope="module")
 def browser():
     with Browser() as opened:
-        opened.screen(1280)
         yield opened
 
 
@@ -33,78 +32,61 @@ METHODS = """[...document.querySelectorAll('.family')].at(-1).innerText &&
   .filter(a => a.offsetParent).map(a => a.textContent.replace('Method ', '')).join(' ')"""
 
 
-def head(column):
-    return (
-        f"[...document.querySelectorAll('.family')].at(-1).querySelectorAll('thead th')[{column}]"
-    )
-
-
-def clean(browser):
-    return browser.errors() == [] and browser.requests() == []
+def head(browser, column):
+    """A column's head in the last table."""
+    return browser.page.locator(".family").last.locator("thead th").nth(column)
 
 
 def test_the_page_opens_from_disk_without_errors_or_network(browser, site):
     browser.open(site)
     assert browser.run("document.querySelectorAll('.board tbody tr').length") == 5
     assert browser.run(METHODS) == "bay cove arch none"
-    assert clean(browser)
+    assert browser.clean()
 
 
 def test_a_clicked_column_sorts(browser, site):
     browser.open(site)
-    browser.run(f"{head(4)}.querySelector('button').click()")
+    head(browser, 4).get_by_role("button").click()
     assert browser.run(METHODS) == "cove arch bay none"
-    assert browser.run(f"{head(4)}.getAttribute('aria-sort')") == "descending"
-    browser.run(f"{head(4)}.querySelector('button').click()")
+    assert head(browser, 4).get_attribute("aria-sort") == "descending"
+    head(browser, 4).get_by_role("button").click()
     assert browser.run(METHODS) == "bay arch cove none"  # what was not computed stays last
-    browser.run(f"{head(1)}.querySelector('button').click()")
+    head(browser, 1).get_by_role("button").click()
     assert browser.run(METHODS) == "arch bay cove none"
-    assert browser.run(f"{head(1)}.getAttribute('aria-sort')") == "ascending"
-    assert browser.run(f"{head(4)}.getAttribute('aria-sort')") == "none"
-    assert clean(browser)
+    assert head(browser, 1).get_attribute("aria-sort") == "ascending"
+    assert head(browser, 4).get_attribute("aria-sort") == "none"
+    assert browser.clean()
 
 
 def test_the_keyboard_sorts_too(browser, site):
     browser.open(site)
-    browser.run(f"{head(1)}.querySelector('button').focus()")
-    browser.press("Enter", "\r")
-    browser.wait(f"{head(1)}.getAttribute('aria-sort') === 'ascending'")
+    head(browser, 1).get_by_role("button").focus()
+    browser.page.keyboard.press("Enter")
+    assert head(browser, 1).get_attribute("aria-sort") == "ascending"
     assert browser.run(METHODS) == "arch bay cove none"
-
-
-def test_a_mouse_click_hits_the_button(browser, site):
-    browser.open(site)
-    box = browser.run(f"(r => [r.x + r.width / 2, r.y + r.height / 2])({head(4)}"
-                      ".querySelector('button').getBoundingClientRect())")  # fmt: skip
-    for kind in ("mousePressed", "mouseReleased"):
-        browser.call(
-            "Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1
-        )
-    browser.wait(f"{head(4)}.getAttribute('aria-sort') === 'descending'")
 
 
 def test_text_filters_rows_and_tables(browser, site):
     browser.open(site)
-    browser.run("document.getElementById('filter').focus()")
-    browser.call("Input.insertText", text="method COVE")
+    browser.page.get_by_label("Filter").press_sequentially("method COVE")
     browser.wait("document.getElementById('count').textContent === '1 of 5 rows'")
     assert browser.run(METHODS) == "cove"
     assert browser.run("[...document.querySelectorAll('.family')].map(f => f.hidden).join()") == (
         "true,false"
     )
-    browser.call("Input.insertText", text=" nowhere")
-    browser.wait("!document.querySelector('.nothing').hidden")
-    assert clean(browser)
+    browser.page.get_by_label("Filter").press_sequentially(" nowhere")
+    browser.page.get_by_text("No row matches this filter.").wait_for()
+    assert browser.clean()
 
 
 def test_a_method_page_opens_from_its_row(browser, site):
     browser.open(site)
-    browser.run("[...document.querySelectorAll('tbody th a')].at(-2).click()")
-    browser.wait("location.pathname.includes('/methods/') && document.readyState === 'complete'")
+    browser.page.get_by_role("link", name="Method arch", exact=True).click()
+    browser.page.wait_for_url("**/methods/*")
     assert browser.run("document.querySelector('h1').textContent") == "Method arch"
     assert browser.run("document.querySelectorAll('figure svg').length") >= 10
     assert browser.run("document.querySelector(location.hash).tagName") == "ARTICLE"
-    assert clean(browser)
+    assert browser.clean()
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -120,18 +102,17 @@ def test_pages_fit_the_screen(browser, site, width, dark):
                 ".reduce((a, b) => +a + +b, 0)))(getComputedStyle(document.body))"
             )
             assert (colours[0] > colours[1]) == dark
-            assert clean(browser)
+            assert browser.clean()
     finally:
-        browser.screen(1280)
+        browser.screen()
 
 
 def test_a_screen_reader_finds_names(browser, site):
     for path in (site, next((site.parent / "methods").iterdir())):
         browser.open(path)
-        nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
         for role in ("button", "link", "image", "searchbox", "region", "heading"):
-            found = [n for n in nodes if n.get("role", {}).get("value") == role]
-            assert all(n.get("name", {}).get("value") for n in found), role
+            assert all(browser.accessible(role)), role
+        assert browser.accessible("link") and browser.accessible("heading")
         assert browser.run("document.documentElement.lang") == "en"
         assert browser.run("document.querySelectorAll('main, h1').length") == 2
 
@@ -147,7 +128,7 @@ def test_nothing_a_stranger_wrote_runs(browser, tmp_path):
         browser.open(path)
         assert browser.run("document.title") != "owned"
         assert browser.run("document.querySelectorAll('img, script').length") == 1
-        assert clean(browser)
+        assert browser.clean()
 
 
 def test_the_policy_stops_a_script_even_if_one_got_in(browser, site, tmp_path):
@@ -155,7 +136,7 @@ def test_the_policy_stops_a_script_even_if_one_got_in(browser, site, tmp_path):
     (tmp_path / "index.html").write_text(page, "utf-8")
     browser.open(tmp_path / "index.html")
     assert browser.run("document.title") == "ident3d leaderboard"
-    assert any("Content Security Policy" in text for text in browser.errors())
+    assert any("Content Security Policy" in text for text in browser.errors)
 
 
 def test_five_hundred_records_open_in_under_a_second(browser, tmp_path):
@@ -170,20 +151,10 @@ def test_five_hundred_records_open_in_under_a_second(browser, tmp_path):
     ]
     index = write(results, tmp_path)
     (method,) = (tmp_path / "methods").glob("table3-method-7-*.html")
-    assert opening_time(browser, index) < 1000
+    assert browser.opening_time(index, tries=6) < 1000
     assert browser.run("document.querySelectorAll('.board tbody tr').length") == 500
-    assert opening_time(browser, method) < 1000
+    assert browser.opening_time(method, tries=6) < 1000
     assert browser.run("document.querySelectorAll('article').length") == 20
-
-
-def opening_time(browser, path):
-    """Milliseconds until the page is loaded: the best of three, as the machine may be busy."""
-    times = []
-    for _ in range(3):
-        browser.open(path)
-        browser.wait("performance.getEntriesByType('navigation')[0].loadEventEnd > 0")
-        times.append(browser.run("performance.getEntriesByType('navigation')[0].loadEventEnd"))
-    return min(times)
 
 
 def test_a_missing_browser_is_named_with_its_remedy(monkeypatch):
