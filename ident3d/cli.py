@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from .lazy import LazyGroup
+from .commands.options import LazyGroup
 
 # name -> (where the click command lives, the line `ident3d --help` shows)
 COMMANDS = {

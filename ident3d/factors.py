@@ -80,5 +80,10 @@ def as_latents(values: np.ndarray, factors: Sequence[Factor] = FACTORS) -> np.nd
     return latents
 
 
+def varying(latents: np.ndarray) -> np.ndarray:
+    """Tell which factors vary over the rows, bool (d,)."""
+    return (latents != latents[:1]).any(axis=0)
+
+
 def _ranges(factors: Sequence[Factor]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([f.low for f in factors]), np.array([f.high for f in factors])

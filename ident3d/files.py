@@ -40,6 +40,12 @@ def publish(partial: Path, path: Path) -> None:
     _sync(path.parent)
 
 
+def settle(path: Path) -> None:
+    """Bring a file and its name to the disk, where an earlier process may not have come to it."""
+    _sync(path)
+    _sync(path.parent)
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file: readers see the old one or the new one, never half of one."""
     with atomic(path) as partial:

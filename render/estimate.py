@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import h5py
 import numpy as np
 
+from ident3d.shards import image_layout
+
 from .plan import Plan
 from .workers import Pool, Task
 
@@ -51,11 +53,7 @@ def estimate(plan: Plan, pool: Pool) -> Estimate:
 
 def _bytes_per_image(images: np.ndarray, compress: bool) -> float:
     """Measure what an image, its latents and its row number take in a shard."""
-    layout = {}
-    if compress:
-        import hdf5plugin
-
-        layout = {"chunks": (1, *images.shape[1:]), **hdf5plugin.Zstd(clevel=3)}
+    layout = image_layout(images.shape[1:], compress)
     with h5py.File("estimate", "w", driver="core", backing_store=False) as file:
         stored = file.create_dataset("images", data=images, **layout)
         return stored.id.get_storage_size() / len(images) + 10 * 4 + 8

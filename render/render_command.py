@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from ident3d.commands.options import echo_json, json_option
+from ident3d.commands.options import echo_json, json_option, option, options_of
 from ident3d.errors import DataError, choose
 from ident3d.factors import as_latents
 
@@ -15,7 +15,6 @@ from .build import Build, declare
 from .cluster import render_on_cluster
 from .devices import DEVICES, find_seats
 from .estimate import Estimate, estimate
-from .options import option, options_of
 from .plan import Plan, begin, make_plan, parse_share
 from .presets import PRESETS
 from .report import Report, duration

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import echo_json, json_option, table
+from ident3d.commands.options import LazyGroup, echo_json, json_option, table
 from ident3d.errors import DataError
-from ident3d.lazy import LazyGroup
 
 # name -> (where the click command lives, the line `ident3d benchmark --help` shows)
 COMMANDS = {

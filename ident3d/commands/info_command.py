@@ -6,6 +6,7 @@ import click
 
 from ident3d.dataset import Dataset, find_split, load, read_manifest
 from ident3d.errors import DataError
+from ident3d.progress import size
 
 from .options import echo_json, json_option, table
 
@@ -25,7 +26,7 @@ def info(path: Path | None, as_json: bool) -> None:
     for data, record in zip(splits, records, strict=True):
         click.echo(f"{record['path']}")
         height, width = record["resolution"][:2]
-        click.echo(f"  {record['rows']:,} images, {height} x {width}, {_size(record['bytes'])}")
+        click.echo(f"  {record['rows']:,} images, {height} x {width}, {size(record['bytes'])}")
         if record["pairs"]:
             click.echo(f"  exact pairs: {record['pairs']}")
         if record["class_names"]:
@@ -67,11 +68,3 @@ def _record(data: Dataset) -> dict:
         "command": data.description.command,
         "factors": data.description.to_record()["factors"],
     }
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"

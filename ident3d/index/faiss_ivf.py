@@ -18,7 +18,8 @@ _LINKS = 16  # HNSW links per centroid
 _GPU_HELP = "`pip uninstall faiss-cpu` and `pip install faiss-gpu` on a machine with an NVIDIA GPU"
 
 # OpenMP's threads do not survive a fork: FAISS in a forked worker hangs unless it uses one thread.
-os.register_at_fork(after_in_child=lambda: faiss.omp_set_num_threads(1))
+if hasattr(os, "register_at_fork"):  # Windows has neither
+    os.register_at_fork(after_in_child=lambda: faiss.omp_set_num_threads(1))
 
 
 class NearestRows:

@@ -8,7 +8,6 @@ classes, each class has its own part and a search stays inside one class.
 """
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -18,10 +17,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import DataError, choose
-from ..factors import Factor
-from ..shards import write_json
+from ..factors import Factor, varying
+from ..files import sha256, write_bytes, write_json
 from .faiss_ivf import NearestRows
-from .parts import Draw, build_part, describe, merge_certificates, read_bytes, write_bytes
+from .parts import Draw, build_part, describe, merge_certificates, read_bytes
 from .tuning import Certificate, Queries, Settings, draws_near
 
 FORMAT = "ident3d-index"
@@ -173,7 +172,7 @@ class Index:
             "fingerprint": fingerprint,
             "weights": self.weights.tolist(),
             "bytes": len(content),
-            "sha256": hashlib.sha256(content).hexdigest(),
+            "sha256": sha256(content),
             "parts": parts,
             "certificate": asdict(self.certificate),
         }
@@ -279,13 +278,8 @@ def _scale(latents: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(latents[:, used] * weights[used], dtype=np.float32)
 
 
-def varying(latents: np.ndarray) -> np.ndarray:
-    """Tell which factors vary over the rows; those that do not tell no rows apart."""
-    return (latents != latents[:1]).any(0)
-
-
 def _default_weights(latents: np.ndarray) -> np.ndarray:
-    weights = varying(latents).astype(np.float64)
+    weights = varying(latents).astype(np.float64)  # others tell no rows apart
     return weights if weights.any() else np.ones_like(weights)
 
 
@@ -304,4 +298,4 @@ def _stem(weights: np.ndarray, latents: np.ndarray) -> str:
     """Name the files: `index`, or with a digest of weights that are not the default ones."""
     if np.array_equal(weights, _default_weights(latents)):
         return "index"
-    return f"index-{hashlib.sha256(repr(weights.tolist()).encode()).hexdigest()[:8]}"
+    return f"index-{sha256(repr(weights.tolist()).encode())[:8]}"

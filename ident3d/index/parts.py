@@ -1,7 +1,5 @@
 """The parts of an index: one for all rows, or one for each class, each with its certificate."""
 
-import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from ..files import sha256
 from .faiss_ivf import NearestRows, build, codes_suffice
 from .tuning import CERTIFICATE_QUERIES, TUNING_QUERIES, Certificate, Queries, certify, tune
 
@@ -62,20 +61,7 @@ def describe(part: NearestRows) -> dict[str, Any]:
     }
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def read_bytes(path: Path, size: int, sha256: str) -> bytes:
+def read_bytes(path: Path, size: int, digest: str) -> bytes:
     """Read a file whose size and digest are known; anything else is refused unread by FAISS."""
     actual = path.stat().st_size
     if actual != size:
@@ -84,6 +70,6 @@ def read_bytes(path: Path, size: int, sha256: str) -> bytes:
             "rebuilds it."
         )
     content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != sha256:
+    if sha256(content) != digest:
         raise DataError(f"{path} was changed or damaged; `ident3d index` rebuilds it.")
     return content

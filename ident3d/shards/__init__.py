@@ -1,27 +1,38 @@
 """Shards: the HDF5 files of a data set, written so that no kill loses an image."""
 
-from .writer import (
+from ..files import Busy as ShardBusy
+from ..files import file_digest as file_sha256
+from ..files import write_json
+from .manifest import (
     FORMAT,
     FORMAT_VERSION,
+    MANIFEST,
     Description,
-    ShardBusy,
-    ShardWriter,
+    check_split_name,
     file_entry,
-    file_sha256,
-    locked_folder,
+    read_manifest,
     shard_name,
-    write_json,
+    write_manifest,
 )
+from .reader import Images, image_shape, open_shard
+from .writer import ShardWriter, image_layout
 
 __all__ = [
     "FORMAT",
     "FORMAT_VERSION",
+    "MANIFEST",
     "Description",
+    "Images",
     "ShardBusy",
     "ShardWriter",
+    "check_split_name",
     "file_entry",
     "file_sha256",
-    "locked_folder",
+    "image_layout",
+    "image_shape",
+    "open_shard",
+    "read_manifest",
     "shard_name",
     "write_json",
+    "write_manifest",
 ]

@@ -10,8 +10,8 @@ import numpy as np
 from ..dataset import Dataset
 from ..errors import DataError
 from ..factors import as_latents
+from ..files import file_digest
 from .reader import plain_dataset, shard_file
-from .writer import file_sha256
 
 
 def problems(data: Dataset, checked: Callable[[int], Any] = lambda size: None) -> Iterator[str]:
@@ -50,7 +50,7 @@ def _file_problem(path: Path, entry: dict[str, Any]) -> str | None:
     size = path.stat().st_size
     if size != entry["bytes"]:
         return f"{entry['name']} has {size:,} bytes, the manifest says {entry['bytes']:,}."
-    if file_sha256(path) != entry["sha256"]:
+    if file_digest(path) != entry["sha256"]:
         return f"{entry['name']} was changed or damaged: its SHA-256 disagrees with the manifest."
     return None
 
@@ -83,7 +83,7 @@ def _index_problems(folder: Path) -> Iterator[str]:
     for index in sorted({path.with_suffix(".faiss") for path in folder.glob("index*.*")}):
         try:
             record = json.loads(index.with_suffix(".json").read_bytes())
-            whole = file_sha256(index) == record["sha256"]
+            whole = file_digest(index) == record["sha256"]
         except (OSError, ValueError, KeyError, TypeError):
             whole = False
         if not whole:

@@ -4,14 +4,18 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
 
 import h5py
 import numpy as np
 import pytest
 
-from ident3d.dataset import MANIFEST, canonical_sha256, load
+from ident3d.dataset import load
 from ident3d.errors import DataError
+from ident3d.files import canonical_sha256
+from ident3d.shards import MANIFEST
 from ident3d.shards.verify import problems
 from tests.support.helpers import make_dataset, painted_row
 
@@ -76,7 +80,7 @@ def test_threads_and_pickles(data):
 
 
 def test_many_shards_do_not_exhaust_handles(tmp_path, monkeypatch):
-    monkeypatch.setattr("ident3d.images._OPEN_FILES", 2)
+    monkeypatch.setattr("ident3d.shards.reader._OPEN_FILES", 2)
     data = make_dataset(tmp_path, rows=12, shard_size=1)
     assert painted_row(data.images[::-1]).tolist() == list(range(11, -1, -1))
     assert len(data.images._handles) == 2
@@ -241,3 +245,22 @@ def test_unfinished_and_foreign_folders(tmp_path):
         load(tmp_path / "set/train")
     with pytest.raises(DataError, match="does not exist"):  # whatever lies beside it
         load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("missing", ["fcntl", "preadv, fork"])
+def test_reading_needs_no_posix(missing):
+    """Windows has no fcntl, no pread and no fork: reading and pairing must work there."""
+    script = f"""
+import os, sys
+if {missing!r} == "fcntl":
+    sys.modules["fcntl"] = None
+else:
+    del os.preadv, os.fork, os.register_at_fork
+import ident3d
+data = ident3d.sample()
+assert data.images[[5, 3]].shape == (2, *data.resolution)
+assert data.pairs.images[[0]].any()
+batch = ident3d.Pairs(data, ident3d.Normal(0.1), seed=0).batch(8)
+assert (batch.positives.rows != batch.anchors.rows).all()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -233,7 +233,7 @@ def test_saved_and_loaded_answers_alike(tmp_path, big):
 
 
 def test_open_index_loads_and_rebuilds(tmp_path, monkeypatch):
-    monkeypatch.setattr("ident3d.index_parts.EXACT_BELOW", 100)
+    monkeypatch.setattr("ident3d.index.parts.EXACT_BELOW", 100)
     classes = np.arange(3_000) % 2
     data = make_data(tmp_path, 3_000, classes)
     open_index(data)

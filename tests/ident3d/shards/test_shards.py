@@ -1,18 +1,21 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from ident3d.dataset import load, write_manifest
+from ident3d.dataset import load
 from ident3d.errors import DataError
+from ident3d.files import Busy
 from ident3d.rows import row_latents
-from ident3d.shards import Description, ShardBusy, ShardWriter
+from ident3d.shards import MANIFEST, Description, ShardWriter, write_manifest
 from tests.support.helpers import make_dataset, painted, painted_row
 
 ROWS = np.arange(10)
@@ -78,7 +81,7 @@ def test_a_kill_loses_nothing_that_was_put(tmp_path):
     script = textwrap.dedent("""
         import os, signal, sys
         from pathlib import Path
-        from tests.ident3d.test_shards import writer, painted
+        from tests.ident3d.shards.test_shards import writer, painted
         shard = writer(Path(sys.argv[1]))
         for position in range(6):
             shard.put(position, painted(position))
@@ -91,7 +94,7 @@ def test_a_kill_loses_nothing_that_was_put(tmp_path):
 
 
 def test_two_writers_never_share_a_shard(tmp_path):
-    with writer(tmp_path), pytest.raises(ShardBusy):
+    with writer(tmp_path), pytest.raises(Busy):
         writer(tmp_path)
     writer(tmp_path).close()
 
@@ -156,3 +159,75 @@ def test_description_round_trip():
     description = Description(seed=3, settings={"a": 1}, pairs="normal:0.1", class_names=("x",))
     record = json.loads(json.dumps(description.to_record()))
     assert Description.from_record(record) == description
+
+
+# Power cuts ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """What the code asks of the disk, in its order: ("sync" | "name" | "remove", path)."""
+    seen = []
+
+    def record(module, function, kind, which=lambda *arguments: arguments[0]):
+        real = getattr(module, function)
+
+        def called(*arguments, **options):
+            seen.append((kind, Path(which(*arguments)).resolve()))
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(module, function, called)
+
+    # A synced file may get another name later: what counts is the name at the time.
+    record(os, "fsync", "sync", lambda descriptor: os.readlink(f"/proc/self/fd/{descriptor}"))
+    record(os, "replace", "name", lambda _, final: final)
+    record(os, "unlink", "remove")
+    record(Path, "unlink", "remove")
+    record(shutil, "rmtree", "remove")
+    return seen
+
+
+def test_a_shard_is_on_the_disk_before_its_journal_goes(tmp_path, calls):
+    with writer(tmp_path) as shard:
+        fill(shard)
+        calls.clear()
+        shard.finish()
+    work = tmp_path / "train/.work"
+    order = [
+        calls.index(call)
+        for call in [
+            ("sync", work / "shard-00000.partial"),  # the bytes,
+            ("name", shard.path),  # then the name,
+            ("sync", shard.path.parent),  # which is the folder's,
+            ("remove", work / "shard-00000.journal"),  # and only then
+        ]
+    ]
+    assert order == sorted(order)
+
+
+def test_a_shard_named_by_a_process_that_died_is_synced_too(tmp_path, calls):
+    with writer(tmp_path) as shard:
+        fill(shard)
+        journal = shard._journal.read_bytes()
+        shard.finish()
+    shard._journal.write_bytes(journal)  # as if killed after the name, before the folder's sync
+    calls.clear()
+    with writer(tmp_path) as shard:
+        shard.finish()
+    removed = calls.index(("remove", shard._journal))
+    assert calls.index(("sync", shard.path)) < removed
+    assert calls.index(("sync", shard.path.parent)) < removed
+
+
+def test_the_manifest_is_on_the_disk_before_the_work_folder_goes(tmp_path, calls):
+    with writer(tmp_path) as shard:
+        fill(shard)
+        shard.finish()
+    calls.clear()
+    write_manifest(tmp_path, "train", Description(seed=0))
+    kinds = [kind for kind, path in calls if path.name == MANIFEST or path == tmp_path]
+    assert kinds == ["name", "sync"]
+    named = calls.index(("name", tmp_path / MANIFEST))
+    assert calls[named - 1][0] == "sync"  # its bytes, under the name they had then
+    assert MANIFEST in calls[named - 1][1].name
+    assert calls.index(("sync", tmp_path)) < calls.index(("remove", tmp_path / "train/.work"))

@@ -1,0 +1,177 @@
+"""The manifest, `dataset.json`: what each split holds, how it was made, every file's digest.
+
+It is written last and atomically: a data set without one is unfinished.
+"""
+
+import json
+import re
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+from ..factors import FACTORS, Factor
+from ..files import Lock, canonical_sha256, file_digest, write_json
+from .reader import image_shape
+
+FORMAT = "ident3d"
+FORMAT_VERSION = 1
+MANIFEST = "dataset.json"
+_SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_FILE_NAME = re.compile(r"(shard|pairs)-\d{5,}\.h5")
+_MANIFEST_LIMIT = 64 << 20  # bytes; a manifest of a million shards is smaller
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a split holds and how it was made; stored in the manifest and in every shard."""
+
+    factors: tuple[Factor, ...] = FACTORS
+    seed: int | None = None  # None: the latents were given, not drawn
+    settings: dict[str, Any] = field(default_factory=dict)  # renderer, hue convention, versions
+    pairs: str | None = None  # the conditional of the rendered positives
+    class_names: tuple[str, ...] | None = None
+    command: str | None = None
+
+    def to_record(self) -> dict[str, Any]:
+        """Give the plain JSON form."""
+        return json.loads(json.dumps(asdict(self), allow_nan=False))
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "Description":
+        """Read the plain JSON form; raises KeyError, TypeError or ValueError on a foreign one."""
+        names = record["class_names"]
+        return cls(
+            factors=tuple(Factor(**factor) for factor in record["factors"]),
+            seed=record["seed"],
+            settings=dict(record["settings"]),
+            pairs=record["pairs"],
+            class_names=None if names is None else tuple(map(str, names)),
+            command=record["command"],
+        )
+
+    def attributes(self) -> dict[str, Any]:
+        """Spell it out as HDF5 attributes, readable with no ident3d at hand."""
+        ranges = np.array([[factor.low, factor.high] for factor in self.factors])
+        named = {"seed": self.seed, "pairs": self.pairs, "command": self.command}
+        return {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "factors": [factor.name for factor in self.factors],
+            "factor_groups": [factor.group for factor in self.factors],
+            "factor_units": [factor.unit for factor in self.factors],
+            "factor_scene_ranges": ranges,
+            "latents": "unit latents in [-1, 1], columns in the order of `factors`",
+            **{name: value for name, value in named.items() if value is not None},
+            **({"class_names": list(self.class_names)} if self.class_names else {}),
+            **{f"settings.{name}": value for name, value in self.settings.items()},
+        }
+
+
+def shard_name(number: int, kind: str = "shard") -> str:
+    """Name a shard: `shard-00007.h5`, or `pairs-00007.h5` for the positives of the same rows."""
+    return f"{kind}-{number:05d}.h5"
+
+
+def file_entry(path: Path, name: str, rows: int) -> dict[str, Any]:
+    """Describe a finished file as the manifest does."""
+    return {"name": name, "rows": rows, "bytes": path.stat().st_size, "sha256": file_digest(path)}
+
+
+def read_manifest(root: Path) -> dict[str, Any]:
+    """Read and check `dataset.json`: past this line its names, counts and types are trusted."""
+    path = root / MANIFEST
+    if path.stat().st_size > _MANIFEST_LIMIT:
+        raise DataError(f"{path} is too large to be a manifest.")
+    try:
+        manifest = json.loads(path.read_bytes())
+        foreign = manifest.get("format") != FORMAT
+        version = 0 if foreign else int(manifest["version"])
+    except (ValueError, AttributeError, KeyError, TypeError):
+        foreign, version = True, 0
+    if foreign:
+        raise DataError(
+            f"{path} is damaged or not ident3d's; `ident3d import` reads other formats."
+        )
+    if version > FORMAT_VERSION:
+        raise DataError(
+            f"{path} has format version {version}, this ident3d reads up to {FORMAT_VERSION}; "
+            "`pip install --upgrade ident3d` reads it."
+        )
+    if manifest.pop("sha256", None) != canonical_sha256(manifest):
+        raise DataError(f"{path} was changed or damaged: its own digest disagrees.")
+    try:
+        for split, entry in manifest["splits"].items():
+            _check_split(split, entry)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} is not a valid manifest ({error!r}).") from None
+    return manifest
+
+
+def check_split_name(split: str) -> None:
+    """A split's name is its folder's, so it must not be a path."""
+    if not _SPLIT_NAME.fullmatch(split):
+        raise ValueError(f"`split` must be letters, digits, - and _; got {split!r}.")
+
+
+def write_manifest(root: Path, split: str, description: Description) -> None:
+    """Declare a split whole: written last, atomically. The other splits of the folder stay."""
+    root = Path(root)
+    check_split_name(split)
+    with Lock(root, wait=True):  # other processes may be finishing other splits of it
+        _write_manifest(root, split, description)
+
+
+def _write_manifest(root: Path, split: str, description: Description) -> None:
+    folder = root / split
+    old = read_manifest(root) if (root / MANIFEST).exists() else {"splits": {}}
+    known = {entry["name"]: entry for entry in _known_entries(folder, old["splits"].get(split))}
+    shards, pair_shards = (
+        [
+            known.get(path.name) or file_entry(path, path.name, image_shape(path)[0])
+            for path in sorted(folder.glob(pattern))
+        ]
+        for pattern in ("shard-*.h5", "pairs-*.h5")
+    )
+    if not shards:
+        raise DataError(f"{folder} holds no finished shard.")
+    old["splits"][split] = {
+        "description": description.to_record(),
+        "resolution": list(image_shape(folder / shards[0]["name"])[1:]),
+        "shards": shards,
+        "pair_shards": pair_shards,
+    }
+    manifest = {"format": FORMAT, "version": FORMAT_VERSION, "splits": old["splits"]}
+    write_json(root / MANIFEST, {**manifest, "sha256": canonical_sha256(manifest)})
+    shutil.rmtree(folder / ".work", ignore_errors=True)
+
+
+def _known_entries(folder: Path, entry: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Entries already hashed: by the manifest there is, or by the writers since."""
+    written = [json.loads(path.read_text()) for path in sorted(folder.glob(".work/*.json"))]
+    return [*(entry["shards"] + entry["pair_shards"] if entry else []), *written]
+
+
+def _check_split(split: str, entry: dict[str, Any]) -> None:
+    """Raise on anything that is not of the manifest's form, names that are paths included."""
+    if not _SPLIT_NAME.fullmatch(split):
+        raise ValueError(f"split name {split[:80]!r}")
+    Description.from_record(entry["description"])
+    height, width, channels = entry["resolution"]
+    if not all(isinstance(size, int) and 0 < size <= 1 << 14 for size in (height, width)):
+        raise ValueError(f"resolution {height} x {width}")
+    if channels != 3:
+        raise ValueError(f"{channels} channels")
+    for kind in ("shards", "pair_shards"):
+        for shard in entry[kind]:
+            if not _FILE_NAME.fullmatch(shard["name"]):
+                raise ValueError(f"file name {shard['name'][:80]!r}")
+            if type(shard["rows"]) is not int or type(shard["bytes"]) is not int:
+                raise TypeError(f"sizes of {shard['name']}")
+            if not re.fullmatch(r"[0-9a-f]{64}", shard["sha256"]) or shard["rows"] < 1:
+                raise ValueError(f"entry of {shard['name']}")
+    if not entry["shards"]:
+        raise ValueError("no shards")
