@@ -102,7 +102,8 @@ def test_the_way_to_a_gpu_is_told():
 
 
 def test_nothing_heavy_is_imported_here(only_core):
-    code = "import sys, ident3d.commands.doctor_command; print({'bpy', 'torch', 'ray'} & set(sys.modules))"
+    heavy = "{'bpy', 'torch', 'ray'}"
+    code = f"import sys, ident3d.commands.doctor_command; print({heavy} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set()\n"
 
 
