@@ -7,10 +7,12 @@ name is, and the name is before anything that relies on it is removed.
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from .errors import DataError
 
 try:
     import fcntl
@@ -18,7 +20,7 @@ except ImportError:  # Windows: reading works, and reading takes no lock
     fcntl = None  # type: ignore[assignment]
 
 
-class Busy(Exception):
+class Busy(DataError):
     """Another process holds the lock."""
 
 
@@ -58,12 +60,18 @@ def write_json(path: Path, record: Any) -> None:
     write_bytes(path, text.encode())
 
 
-def file_digest(path: Path, algorithm: str = "sha256") -> str:
-    """Hash a file without holding it in memory; "md5" is for sums that publishers give."""
+def file_digest(
+    path: Path, algorithm: str = "sha256", advance: Callable[[int], object] = lambda size: None
+) -> str:
+    """Hash a file without holding it in memory, and `advance` a progress bar by the bytes read.
+
+    "md5" is for sums that publishers give.
+    """
     digest = hashlib.new(algorithm, usedforsecurity=False)
     with open(path, "rb") as stream:
         while block := stream.read(1 << 20):
             digest.update(block)
+            advance(len(block))
     return digest.hexdigest()
 
 

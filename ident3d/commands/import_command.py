@@ -29,7 +29,7 @@ def import_(source: Path, out: Path, split: str | None, compress: bool, as_json:
         records.append(
             {
                 "path": str(data.path),
-                "published": published.title,
+                "published": published.origin.title,
                 "rows": len(data),
                 "resolution": list(data.resolution),
                 "fingerprint": data.fingerprint,

@@ -24,6 +24,7 @@ _SIZE_LIMIT = 1 << 30  # bytes of one member; the largest published one is below
 _FOLDER_DEPTH = 4  # `images` lies two folders below the root of every published set
 _EXTENDED = {tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE}
 _IGNORED = {tarfile.XGLTYPE, tarfile.GNUTYPE_LONGLINK}
+_BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)  # what a gzip stream that was cut raises
 _PAX_RECORD = re.compile(rb"(\d{1,9}) ([^=]+)=")
 
 
@@ -77,9 +78,7 @@ class _Blocks:
     def take_up_to(self, count: int) -> bytes:
         try:
             return self._stream.read(count)
-        except EOFError:
-            raise DataError(f"{self.source} is truncated; download it again.") from None
-        except (zlib.error, gzip.BadGzipFile) as error:
+        except _BROKEN as error:
             raise DataError(f"{self.source} is damaged ({error}); download it again.") from None
 
     def skip_to(self, position: int) -> None:
@@ -87,7 +86,7 @@ class _Blocks:
         if count := position - self._stream.tell():
             try:
                 self._stream.seek(count - 1, os.SEEK_CUR)
-            except (EOFError, zlib.error, gzip.BadGzipFile):
+            except _BROKEN:
                 raise DataError(f"{self.source} is damaged; download it again.") from None
             self.take(1)
 

@@ -12,13 +12,13 @@ from PIL import Image
 from ..dataset import Dataset, load
 from ..errors import DataError
 from ..factors import FACTORS, to_scene
+from ..files import Lock, publish, write_json
 from ..progress import progress
-from ..shards import write_json
-from .layouts import image_digits
+from .catalogue import CATALOGUE
+from .survey import image_digits
 
 _MARK = ".export.json"  # names the data while an export is unfinished
 _BATCH = 1024  # images handed to the threads at a time, so that an interrupt is heard soon
-_CAUSAL_FOLDER = {"train": "trainset", "test": "testset"}
 
 
 def export_published(path: str | os.PathLike, out: str | os.PathLike) -> Path:
@@ -32,31 +32,37 @@ def export_published(path: str | os.PathLike, out: str | os.PathLike) -> Path:
     """
     data = load(path)
     _check_factors(data)
-    name = data.split if data.classes is None else _CAUSAL_FOLDER.get(data.split, data.split)
-    folder = Path(out) / name
-    parts = _parts(data)
+    layout = CATALOGUE["3dident" if data.classes is None else "causal3dident"]
+    folder = Path(out) / layout.splits.get(data.split, data.split)
+    parts = _rows_by_class(data)
     if _is_exported(folder, data, parts):
         return folder
-    _claim(folder, data)
+    folder.mkdir(parents=True, exist_ok=True)
+    with Lock(folder):
+        _claim(folder, data)
+        _write(data, parts, folder)
+    return folder
+
+
+def _rows_by_class(data: Dataset) -> dict[str, np.ndarray]:
+    """Split the rows as the layout does: its names end in the class, where there are classes."""
+    if data.classes is None:
+        return {"": np.arange(len(data))}
+    labels = np.unique(data.classes).tolist()
+    return {f"_{label}": np.flatnonzero(data.classes == label) for label in labels}
+
+
+def _write(data: Dataset, parts: dict[str, np.ndarray], folder: Path) -> None:
     with progress(len(data), "exporting", unit="image") as bar:
         for suffix, rows in parts.items():
             (folder / f"images{suffix}").mkdir(exist_ok=True)
             for _ in _written(data, rows, folder / f"images{suffix}"):
                 bar.update()
     for suffix, rows in parts.items():
-        scene = to_scene(data.latents[rows], data.factors).astype(np.float32)
-        _save_array(folder / f"latents{suffix}.npy", scene)
-        _save_array(folder / f"raw_latents{suffix}.npy", data.latents[rows])
+        raw = data.latents[rows]
+        _save_array(folder / f"latents{suffix}.npy", to_scene(raw, data.factors).astype(np.float32))
+        _save_array(folder / f"raw_latents{suffix}.npy", raw)
     (folder / _MARK).unlink()
-    return folder
-
-
-def _parts(data: Dataset) -> dict[str, np.ndarray]:
-    """Split the rows as the layout does: by class, where there are classes."""
-    if data.classes is None:
-        return {"": np.arange(len(data))}
-    kinds = np.unique(data.classes).tolist()
-    return {f"_{kind}": np.flatnonzero(data.classes == kind) for kind in kinds}
 
 
 def _check_factors(data: Dataset) -> None:
@@ -88,9 +94,8 @@ def _claim(folder: Path, data: Dataset) -> None:
         if json.loads(mark.read_text()) != {"fingerprint": data.fingerprint}:
             raise DataError(f"{folder} has an unfinished export of other data; remove it first.")
         return
-    if folder.exists() and any(folder.iterdir()):
+    if any(folder.iterdir()):
         raise DataError(f"{folder} is there and not empty; export to another folder.")
-    folder.mkdir(parents=True, exist_ok=True)
     write_json(mark, {"fingerprint": data.fingerprint})
 
 
@@ -104,7 +109,7 @@ def _written(data: Dataset, rows: np.ndarray, folder: Path) -> Iterator[None]:
             partial = path.with_suffix(".partial")
             image = Image.fromarray(data.images[int(rows[number])])
             image.save(partial, "PNG", compress_level=3)  # a third of the default's time
-            os.replace(partial, path)
+            publish(partial, path)
 
     threads = min(4, os.cpu_count() or 1)  # Pillow compresses outside the interpreter's lock
     with ThreadPoolExecutor(threads) as pool:
@@ -117,4 +122,4 @@ def _save_array(path: Path, values: np.ndarray) -> None:
     partial = path.with_suffix(".partial")
     with open(partial, "wb") as stream:
         np.save(stream, values, allow_pickle=False)
-    os.replace(partial, path)
+    publish(partial, path)

@@ -7,7 +7,7 @@ for its images. Its members come in any order, and images are stored in the orde
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,15 +17,16 @@ import numpy as np
 from ..dataset import check_split_name
 from ..errors import DataError
 from ..progress import progress
-from .archive import Member, walk
-from .layouts import SPLITS, Published, image_name, survey, understand
+from ._split_writer import SplitWriter
+from .archive import walk
+from .catalogue import CATALOGUE
 from .png import decode_png
-from .writing import SplitWriter
+from .survey import PublishedSplit, parse_image_name, read_split, survey
 
 SHARD_ROWS = 4096  # 616 MB at 224 px
 _WINDOW = 64  # images in memory, read ahead of the decoding threads
 
-Decoded = tuple[SplitWriter, int, np.ndarray | None]
+Decoding = tuple[SplitWriter, int, Future[np.ndarray] | None]
 
 
 def import_published(
@@ -34,7 +35,7 @@ def import_published(
     split: str | None = None,
     compress: bool = False,
     shard_rows: int = SHARD_ROWS,
-) -> list[Published]:
+) -> list[PublishedSplit]:
     """Import every split of a published data set, from a folder, a tar or a tar.gz.
 
     Stops and continues like a render: run it again after a kill, and it goes on.
@@ -52,9 +53,9 @@ def import_published(
     if not source.exists():
         raise DataError(f"{source} does not exist; `ident3d download` fetches published data.")
     with progress(None, f"reading {source.name}", unit="file") as bar:
-        found = survey(_counted(walk(source), bar.update))
+        found = survey(walk(source), bar.update)
     named = _name_splits(source, list(found), split)
-    splits = [understand(folder, name, found[folder]) for folder, name in named.items()]
+    splits = [read_split(folder, name, found[folder]) for folder, name in named.items()]
     del found
     writers = [SplitWriter(out, published, compress, shard_rows) for published in splits]
     _check_space(out, sum(writer.bytes_lacking() for writer in writers))
@@ -62,22 +63,15 @@ def import_published(
     return splits
 
 
-def _counted(members: Iterator[Member], count: Callable[[], object]) -> Iterator[Member]:
-    for member in members:
-        count()
-        yield member
-
-
 def _name_splits(source: Path, folders: list[str], wanted: str | None) -> dict[str, str]:
     """Give the folders of the source their splits' names, and keep the wanted ones."""
     if not folders:
-        raise DataError(
-            f"{source} is no published data set: it holds neither images/N.png with "
-            "raw_latents.npy or latents_image.csv, nor images_C/N.png with raw_latents_C.npy."
-        )
+        known = "; ".join(f"{p.images}/N.png with {p.latents}" for p in CATALOGUE.values())
+        raise DataError(f"{source} is no published data set: it holds none of {known}.")
     # A split's own folder may be given directly, or packed without any folder around it.
     names = {folder: Path(folder).name or source.absolute().name for folder in folders}
-    splits = {folder: SPLITS[name] for folder, name in names.items() if name in SPLITS}
+    known_splits = {f: split for p in CATALOGUE.values() for split, f in p.splits.items()}
+    splits = {folder: known_splits[n] for folder, n in names.items() if n in known_splits}
     if len(folders) == 1 and wanted is not None:
         return {folders[0]: wanted}
     if len(folders) == 1 and not splits:
@@ -107,38 +101,29 @@ def _store(source: Path, writers: list[SplitWriter]) -> None:
             stack.callback(writer.close)
         total = sum(writer.rows for writer in writers)
         bar = stack.enter_context(progress(total, "importing", unit="image"))
-        for writer, row, image in _decoded(source, writers):
+        for writer, row, image in _decode(source, writers):
             if image is not None:
-                writer.put(row, image)
+                writer.put(row, image.result())
             bar.update()
         for writer in writers:
             writer.finish()
 
 
-def _decoded(source: Path, writers: list[SplitWriter]) -> Iterator[Decoded]:
+def _decode(source: Path, writers: list[SplitWriter]) -> Iterator[Decoding]:
     """Read images in the source's order, decode them in threads; None for those stored already."""
     by_folder = {writer.published.folder: writer for writer in writers}
-    waiting: deque[tuple[SplitWriter, int, Future | None]] = deque()
+    waiting: deque[Decoding] = deque()
     threads = min(4, os.cpu_count() or 1)  # Pillow decodes outside the interpreter's lock
     with ThreadPoolExecutor(threads) as pool:
         for member in walk(source):
-            image = image_name(member.name)
-            if image is None or image.folder not in by_folder:
+            image = parse_image_name(member.name)
+            if image is None or image.split not in by_folder:
                 continue
-            writer = by_folder[image.folder]
-            row = writer.published.row(image)
-            shape = writer.published.shape
-            future = (
-                pool.submit(decode_png, member.read(), member.name, shape)
-                if writer.lacks(row)
-                else None
-            )
+            writer, future = by_folder[image.split], None
+            row, shape = writer.published.row(image), writer.published.shape
+            if writer.lacks(row):
+                future = pool.submit(decode_png, member.read(), member.name, shape)
             waiting.append((writer, row, future))
             if len(waiting) > _WINDOW:
-                yield _result(*waiting.popleft())
-        while waiting:
-            yield _result(*waiting.popleft())
-
-
-def _result(writer: SplitWriter, row: int, future: Future | None) -> Decoded:
-    return writer, row, None if future is None else future.result()
+                yield waiting.popleft()
+        yield from waiting

@@ -1,6 +1,5 @@
 """One file over HTTP, however often the connection breaks."""
 
-import contextlib
 import http.client
 import os
 import re
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 from tqdm import tqdm
 
 from ..errors import DataError
+from ..files import Lock
 from ..progress import progress
 
 _ATTEMPTS = 6  # in a row that bring nothing new
@@ -69,7 +69,7 @@ def fetch(url: str, part: Path, pause: float = 1.0) -> None:
     then twice as long each time between them. What came stays in `part`.
     """
     failures = 0
-    with _locked(part), byte_progress(None, part.stem) as bar:
+    with Lock(part), byte_progress(None, part.stem) as bar:
         most = part.stat().st_size
         while problem := _attempt(url, part, bar):
             size = part.stat().st_size
@@ -154,16 +154,3 @@ def _remember_etag(part: Path, etag: str) -> None:
 
 def _etag_file(part: Path) -> Path:
     return part.with_name(f"{part.name}.etag")
-
-
-@contextlib.contextmanager
-def _locked(part: Path):  # noqa: ANN202
-    """Keep a second download of the same file out; the kernel lets go when this process ends."""
-    import fcntl  # POSIX only, like rendering and importing
-
-    with open(part, "ab") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataError(f"Another process is downloading {part.stem}.") from None
-        yield

@@ -12,7 +12,7 @@ import sys
 import textwrap
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,7 +22,8 @@ from click.testing import CliRunner
 from ident3d.cli import cli
 from ident3d.errors import DataError
 from ident3d.published import downloading
-from ident3d.published.downloading import CATALOGUE, Catalogue, Remote, download, publisher_sums
+from ident3d.published.catalogue import CATALOGUE, PublishedSet
+from ident3d.published.downloading import download, publisher_sums
 
 DATA = np.random.default_rng(0).bytes(300_000)
 MD5 = hashlib.md5(DATA).hexdigest()
@@ -91,7 +92,8 @@ def serving(behaviour):
 @pytest.fixture
 def known(monkeypatch):
     """A data set of one file, whose MD5 is known from a third party."""
-    monkeypatch.setitem(CATALOGUE, "small", Catalogue(1, (Remote("train", "small.tar", MD5),)))
+    small = replace(CATALOGUE["3dident"], record=1, archives={"train": ("small.tar", MD5)})
+    monkeypatch.setitem(CATALOGUE, "small", small)
 
 
 def get(out, url):
@@ -199,7 +201,7 @@ def test_a_third_partys_sum_may_be_wrong(tmp_path, known):
 
 def test_the_publishers_own_sum_decides(tmp_path, monkeypatch, known):
     with serving(Behaviour()) as url:
-        monkeypatch.setattr(Catalogue, "url", property(lambda self: url + "/"))
+        monkeypatch.setattr(PublishedSet, "url", property(lambda self: url + "/"))
         monkeypatch.setattr(downloading, "publisher_sums", lambda api: {"small.tar": "0" * 32})
         with pytest.raises(DataError, match="the publisher's is 0000"):
             download("small", tmp_path)
@@ -239,8 +241,11 @@ def test_names_and_splits_are_suggested(tmp_path):
 def test_a_killed_download_goes_on(tmp_path):
     script = textwrap.dedent("""
         import sys
-        from ident3d.published.downloading import CATALOGUE, Catalogue, Remote, download
-        CATALOGUE["small"] = Catalogue(1, (Remote("train", "small.tar", sys.argv[3]),))
+        from dataclasses import replace
+        from ident3d.published import download
+        from ident3d.published.catalogue import CATALOGUE
+        archives = {"train": ("small.tar", sys.argv[3])}
+        CATALOGUE["small"] = replace(CATALOGUE["3dident"], record=1, archives=archives)
         download("small", sys.argv[1], url=sys.argv[2])
     """)
     arguments = [sys.executable, "-c", script, tmp_path, None, MD5]
@@ -268,7 +273,7 @@ def test_two_downloads_of_one_file_do_not_mix(tmp_path, known):
         first.start()
         while not list(tmp_path.glob("*.etag")):
             time.sleep(0.01)
-        with pytest.raises(DataError, match=r"Another process is downloading small\.tar"):
+        with pytest.raises(DataError, match=r"Another process works on .*small\.tar"):
             get(tmp_path, url)
         first.join()
     assert (tmp_path / "small.tar").read_bytes() == DATA

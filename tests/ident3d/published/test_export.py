@@ -16,6 +16,7 @@ from ident3d.cli import cli
 from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.factors import to_scene
+from ident3d.files import Lock
 from ident3d.published import export_published, import_published
 from tests.support.helpers import make_dataset, painted_row
 from tests.support.published_sets import causal, multimodal, write_folder
@@ -92,6 +93,14 @@ def test_a_killed_export_goes_on(tmp_path):
     assert painted_row(released_reading(folder)[1]).tolist() == list(range(60))
     assert kept == {path: path.stat().st_mtime_ns for path in kept}
     assert not list(folder.rglob("*.partial"))
+
+
+def test_two_exports_to_one_folder_do_not_mix(tmp_path):
+    data = make_dataset(tmp_path / "data")
+    (tmp_path / "out/train").mkdir(parents=True)
+    with Lock(tmp_path / "out/train"), pytest.raises(DataError, match="Another process"):
+        export_published(data.path, tmp_path / "out")
+    assert export_published(data.path, tmp_path / "out") == tmp_path / "out/train"
 
 
 def test_exporting_twice_is_harmless_and_other_data_is_refused(tmp_path):

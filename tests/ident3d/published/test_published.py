@@ -17,11 +17,14 @@ from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.factors import FACTORS, to_scene
 from ident3d.published import import_published
+from ident3d.published.catalogue import CATALOGUE, PublishedSet
+from ident3d.published.readers import SplitLatents
 from ident3d.shards import ShardWriter
 from ident3d.shards.verify import problems
 from tests.support.helpers import make_dataset, painted_row
 from tests.support.published_sets import (
     causal,
+    image_files,
     latents,
     multimodal,
     multimodal_table,
@@ -45,7 +48,7 @@ PACKINGS = {
 def test_every_layout_imports_and_verifies(tmp_path, layout, packing):
     source = PACKINGS[packing](tmp_path, LAYOUTS[layout]())
     splits = import_published(source, tmp_path / "out", shard_rows=5)
-    assert {published.title for published in splits} == {layout}
+    assert {published.origin.title for published in splits} == {layout}
     for published in splits:
         data = load(tmp_path / "out" / published.split)
         assert list(problems(data)) == []
@@ -94,6 +97,32 @@ def test_multimodal_columns_are_read_by_name(tmp_path):
     for name, values in expected.items():
         np.testing.assert_allclose(scene[:, names.index(name)], values, atol=1e-5)
     assert data.classes.tolist() == table["object_shape"].tolist()
+
+
+def test_a_further_data_set_is_one_record_and_its_reader(tmp_path, monkeypatch):
+    def read_codes(folder, files):
+        values = np.frombuffer(files["codes.bin"], np.float32).reshape(-1, 10)
+        return SplitLatents(values, np.zeros(len(values), int), {"pictures": len(values)})
+
+    record = PublishedSet(
+        title="Other",
+        record=7,
+        archives={},
+        splits={"train": "learn"},
+        images="pictures",
+        latents="codes.bin",
+        read=read_codes,
+        class_names=("cup",),
+    )
+    monkeypatch.setitem(CATALOGUE, "other", record)
+    codes = latents(12)
+    files = image_files("learn/pictures", range(12)) | {"learn/codes.bin": codes.tobytes()}
+    import_published(write_folder(tmp_path / "raw", files), tmp_path / "out")
+    data = load(tmp_path / "out")
+    assert (data.split, data.class_names) == ("train", ("cup",))
+    assert data.settings == {"published": "Other", "zenodo_record": 7, "hue": "published"}
+    np.testing.assert_array_equal(data.latents, codes)
+    assert painted_row(data.images[:]).tolist() == list(range(12))
 
 
 def test_several_archives_go_into_one_data_set(tmp_path):

@@ -3,13 +3,13 @@
 import csv
 import io
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import DataError
 from ..factors import FACTORS, as_latents, to_scene
 
-ALL_CLASSES = -1  # one images folder for all classes, or no classes
 _ROUNDING = 1e-6  # a float32 at the edge of the box may lie this far outside
 
 # Where each unit latent comes from: column of latents_image.csv, and unit = scale * value + shift.
@@ -29,38 +29,62 @@ _MULTIMODAL = {
 _SHAPE = "object_shape"
 
 
-def read_unit(folder: str, files: Mapping[str, bytes], suffix: str) -> np.ndarray:
-    """Read raw_latents.npy (or raw_latents_3.npy); latents.npy, if there, must agree with it."""
-    name = f"raw_latents{suffix}.npy"
-    latents = _unit(_read_npy(files[name], folder + name), folder + name)
-    scene_name = f"latents{suffix}.npy"
-    if scene_name in files:
-        scene = _read_npy(files[scene_name], folder + scene_name)
-        if scene.shape != latents.shape:
-            raise DataError(
-                f"{folder}{scene_name} has shape {scene.shape}, {name} {latents.shape}."
-            )
-        differs = ~(np.abs(scene - to_scene(latents)) < 1e-4)  # NaN differs too
-        if differs.any():
-            row, column = np.argwhere(differs)[0]
-            raise DataError(
-                f"{folder}{scene_name} disagrees with {name}: row {row} has "
-                f"{FACTORS[column].name} {scene[row, column]:.4g}, "
-                f"raw {latents[row, column]:.4g} means {to_scene(latents)[row, column]:.4g}; "
-                f"unpack and remove {scene_name} to import the raw latents alone."
-            )
-    return latents
+@dataclass(frozen=True)
+class SplitLatents:
+    """The latents of one split; rows run through its folders of images, one after the other."""
+
+    latents: np.ndarray  # unit latents, float32 (n, 10)
+    classes: np.ndarray | None  # (n,)
+    images: dict[str, int]  # folder of images -> how many it must hold
 
 
-def read_multimodal(folder: str, data: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Read latents_image.csv by column names: unit latents (n, 10) and classes (n,)."""
+def read_raw_latents(folder: str, files: Mapping[str, bytes]) -> SplitLatents:
+    """Read raw_latents.npy."""
+    latents = _read_npy_latents(folder, files, "")
+    return SplitLatents(latents, None, {"images": len(latents)})
+
+
+def read_class_latents(folder: str, files: Mapping[str, bytes]) -> SplitLatents:
+    """Read raw_latents_0.npy and so on, one for each class."""
+    labels = [label for label in range(10) if f"raw_latents_{label}.npy" in files]
+    parts = [_read_npy_latents(folder, files, f"_{label}") for label in labels]
+    sizes = [len(part) for part in parts]
+    images = {f"images_{label}": size for label, size in zip(labels, sizes, strict=True)}
+    return SplitLatents(np.concatenate(parts), np.repeat(labels, sizes), images)
+
+
+def read_csv_latents(folder: str, files: Mapping[str, bytes]) -> SplitLatents:
+    """Read latents_image.csv by column names."""
     name = f"{folder}latents_image.csv"
-    table = _read_csv(data, name, [_SHAPE, *(column for column, _, _ in _MULTIMODAL.values())])
+    columns = [_SHAPE, *(column for column, _, _ in _MULTIMODAL.values())]
+    table = _read_csv(files["latents_image.csv"], name, columns)
     values = [scale * table[column] + shift for column, scale, shift in _MULTIMODAL.values()]
     shapes = table[_SHAPE]
     if not np.isin(shapes, range(10)).all():
         raise DataError(f"{name}: `{_SHAPE}` must be a class number, got {shapes.max():g}.")
-    return _unit(np.stack(values, axis=1), name), shapes.astype(np.int64)
+    latents = _unit(np.stack(values, axis=1), name)
+    return SplitLatents(latents, shapes.astype(np.int64), {"images": len(latents)})
+
+
+def _read_npy_latents(folder: str, files: Mapping[str, bytes], suffix: str) -> np.ndarray:
+    """Read the unit latents of one file; those in scene units, if there, must agree with them."""
+    name, scene_name = f"raw_latents{suffix}.npy", f"latents{suffix}.npy"
+    latents = _unit(_read_npy(files[name], folder + name), folder + name)
+    if scene_name not in files:
+        return latents
+    scene, expected = _read_npy(files[scene_name], folder + scene_name), to_scene(latents)
+    if scene.shape != expected.shape:
+        raise DataError(f"{folder}{scene_name} has shape {scene.shape}, {name} {expected.shape}.")
+    differs = ~(np.abs(scene - expected) < 1e-4)  # NaN differs too
+    if differs.any():
+        row, column = np.argwhere(differs)[0]
+        raise DataError(
+            f"{folder}{scene_name} disagrees with {name}: row {row} has "
+            f"{FACTORS[column].name} {scene[row, column]:.4g}, "
+            f"raw {latents[row, column]:.4g} means {expected[row, column]:.4g}; "
+            f"unpack and remove {scene_name} to import the raw latents alone."
+        )
+    return latents
 
 
 def _unit(latents: np.ndarray, name: str) -> np.ndarray:

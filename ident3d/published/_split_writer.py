@@ -8,7 +8,7 @@ from ..dataset import MANIFEST, read_manifest, write_manifest
 from ..errors import DataError
 from ..shards import Description, ShardBusy, ShardWriter, shard_name
 from ..shards.reader import image_shape, read_columns
-from .layouts import CLASS_NAMES, RECORDS, Published
+from .survey import PublishedSplit
 
 _MOST_SHARDS = 128  # all may be open at once, with two files each
 
@@ -18,7 +18,7 @@ class SplitWriter:
 
     Args:
         root: The data set's folder.
-        published: The split, understood.
+        split: The split, checked.
         compress: Store one zstd chunk per image.
         shard_rows: Rows per shard, at least; more if there would be very many shards.
 
@@ -26,22 +26,19 @@ class SplitWriter:
         DataError: The folder holds other data.
     """
 
-    def __init__(self, root: Path, published: Published, compress: bool, shard_rows: int) -> None:
-        self.root, self.published, self._compress = root, published, compress
-        self.folder = root / published.split
-        self.rows = len(published.latents)
+    def __init__(self, root: Path, split: PublishedSplit, compress: bool, shard_rows: int) -> None:
+        self.root, self.published, self._compress = root, split, compress
+        self.folder, origin = root / split.split, split.origin
+        self.rows = len(split.latents)
         self._size = max(shard_rows, -(-self.rows // _MOST_SHARDS))
         self._paths = [self.folder / shard_name(n) for n in range(-(-self.rows // self._size))]
         self._lacking: dict[int, set[int]] = {}  # shard -> positions without an image
         self._writers: dict[int, ShardWriter] = {}
+        settings = {"published": origin.title, "zenodo_record": origin.record, "hue": "published"}
         self._description = Description(
-            factors=published.factors,
-            settings={
-                "published": published.title,
-                "zenodo_record": RECORDS[published.title],
-                "hue": "published",
-            },
-            class_names=None if published.classes is None else CLASS_NAMES,
+            factors=origin.factors,
+            settings=settings,
+            class_names=origin.class_names,
             command="ident3d import",
         )
         if not self._is_ours():

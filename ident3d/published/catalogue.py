@@ -1,0 +1,101 @@
+"""The published data sets: where each one is, how its files are recognised, who reads its latents.
+
+A further data set is one more record here, and its reader in `readers.py`.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from ..factors import FACTORS, Factor
+from .readers import SplitLatents, read_class_latents, read_csv_latents, read_raw_latents
+
+CLASS_NAMES = ("teapot", "hare", "dragon", "cow", "armadillo", "horse", "head")
+
+
+@dataclass(frozen=True)
+class PublishedSet:
+    """One data set as its authors published it.
+
+    A split is a folder, whatever folders that lies in. `images` and the latents are names in it,
+    where [0-9] is a class; images are PNG files numbered from 0.
+    """
+
+    title: str
+    record: int  # on Zenodo
+    archives: Mapping[str, tuple[str, str | None]]  # split -> name and, from a third party, MD5
+    splits: Mapping[str, str]  # split -> name of its folder
+    images: str  # folder of images
+    latents: str  # the file that tells this data set from the others
+    read: Callable[
+        [str, Mapping[str, bytes]], SplitLatents
+    ]  # path of the split, its latents' files
+    scene_latents: str = ""  # the same latents in scene units, where they are published too
+    factors: tuple[Factor, ...] = FACTORS
+    class_names: tuple[str, ...] | None = None
+
+    @property
+    def page(self) -> str:
+        """The page that people read; it shows the publisher's own MD5 sums."""
+        return f"https://zenodo.org/records/{self.record}"
+
+    @property
+    def url(self) -> str:
+        """The folder its files are under."""
+        return f"{self.page}/files/"
+
+    @property
+    def api(self) -> str:
+        """The record as JSON, with the publisher's MD5 sums."""
+        return f"https://zenodo.org/api/records/{self.record}"
+
+    def has_latents(self, name: str) -> bool:
+        """Tell whether a file of this name holds latents of this data set."""
+        return fnmatchcase(name, self.latents) or fnmatchcase(name, self.scene_latents)
+
+
+CATALOGUE = {
+    "3dident": PublishedSet(
+        title="3DIdent",
+        record=4502485,
+        archives={
+            "train": ("3dident_train.tar", "df132b4dacf04fa28e1c8ca9d2168634"),
+            "test": ("3dident_test.tar", "35020bca16c9faa80cf0c926d265d678"),
+        },
+        splits={"train": "train", "test": "test"},
+        images="images",
+        latents="raw_latents.npy",
+        scene_latents="latents.npy",
+        read=read_raw_latents,
+    ),
+    "causal3dident": PublishedSet(
+        title="Causal3DIdent",
+        record=4784282,
+        archives={
+            "train": ("trainset.tar.gz", "acd98fda30eee75856dbbc7c54a27e45"),
+            "test": ("testset.tar.gz", "c5d9d32d3737e241a2b12b968275fcb8"),
+        },
+        splits={"train": "trainset", "test": "testset"},
+        images="images_[0-9]",
+        latents="raw_latents_[0-9].npy",
+        scene_latents="latents_[0-9].npy",
+        read=read_class_latents,
+        class_names=CLASS_NAMES,
+    ),
+    "multimodal3dident": PublishedSet(
+        title="Multimodal3DIdent",
+        record=7678231,
+        archives={"all": ("m3di.tar.gz", None)},
+        splits={"train": "train", "val": "val", "test": "test"},
+        images="images",
+        latents="latents_image.csv",
+        read=read_csv_latents,
+        # Its object hue runs once round the colour circle, 3DIdent's over half of it.
+        factors=tuple(
+            replace(factor, low=0.0, high=2 * math.pi) if factor.name == "object_hue" else factor
+            for factor in FACTORS
+        ),
+        class_names=CLASS_NAMES,
+    ),
+}

@@ -1,0 +1,137 @@
+"""What a source holds: which splits of which data sets, and whether each of them is whole."""
+
+import re
+from array import array
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from ..errors import DataError
+from .archive import Member
+from .catalogue import CATALOGUE, PublishedSet
+from .png import png_shape
+
+_IMAGE = re.compile(r"(?P<split>(?:.*/)?)(?P<folder>[^/]+)/(?P<number>\d{1,9})\.png")
+_LATENTS_LIMIT = 1 << 28  # bytes; 250,000 rows are 10 MB
+_IMAGE_LIMIT = 1 << 26
+
+
+@dataclass
+class SplitFiles:
+    """The files of one split as they were met, not yet checked."""
+
+    latents: dict[str, bytes] = field(default_factory=dict)
+    images: dict[str, array] = field(default_factory=dict)  # folder -> numbers, as they came
+    shape: tuple[int, int, int] | None = None  # of the first image
+
+
+@dataclass(frozen=True)
+class ImageName:
+    """What an image's path says: whose it is, and which."""
+
+    split: str  # path of its split inside the source
+    folder: str
+    number: int
+
+
+@dataclass(frozen=True)
+class PublishedSplit:
+    """One split of a published data set, checked."""
+
+    origin: PublishedSet
+    folder: str  # inside the source
+    split: str
+    shape: tuple[int, int, int]
+    latents: np.ndarray  # unit latents, float32 (n, 10)
+    classes: np.ndarray | None
+    starts: dict[str, int]  # folder of images -> row of its image 0
+
+    def row(self, image: ImageName) -> int:
+        """Tell the row of an image."""
+        row = self.starts.get(image.folder, len(self.latents)) + image.number
+        if row >= len(self.latents):
+            raise DataError(f"{self.folder} changed while it was read; run the import again.")
+        return row
+
+
+def parse_image_name(name: str) -> ImageName | None:
+    """Read an image's path; None for any other file."""
+    match = _IMAGE.fullmatch(name)
+    if match is None or not any(
+        fnmatchcase(match["folder"], published.images) for published in CATALOGUE.values()
+    ):
+        return None
+    return ImageName(match["split"], match["folder"], int(match["number"]))
+
+
+def survey(members: Iterable[Member], advance: Callable[[], object]) -> dict[str, SplitFiles]:
+    """Look through a source once: latents are read, images counted, anything else passed over."""
+    found: dict[str, SplitFiles] = {}
+    for member in members:
+        advance()
+        image = parse_image_name(member.name)
+        folder, slash, name = member.name.rpartition("/")
+        if image is not None:
+            split = found.setdefault(image.split, SplitFiles())
+            _check_size(member, _IMAGE_LIMIT)
+            split.images.setdefault(image.folder, array("q")).append(image.number)
+            if split.shape is None:
+                split.shape = png_shape(member.read(), member.name)
+        elif any(published.has_latents(name) for published in CATALOGUE.values()):
+            latents = found.setdefault(folder + slash, SplitFiles()).latents
+            if name in latents:
+                raise DataError(f"{member.name} is there twice; one of the two must go.")
+            _check_size(member, _LATENTS_LIMIT)
+            latents[name] = member.read()
+    return found
+
+
+def read_split(folder: str, split: str, found: SplitFiles) -> PublishedSplit:
+    """Read the latents of one split, and check that each row has one image and no more."""
+    for origin in CATALOGUE.values():
+        if any(fnmatchcase(name, origin.latents) for name in found.latents):
+            break
+    else:
+        names = " or ".join(published.latents for published in CATALOGUE.values())
+        raise DataError(
+            f"{folder or 'The source'} has no {names} beside its images; "
+            "without latents there is nothing to import."
+        )
+    read, known = origin.read(folder, found.latents), len(origin.class_names or ())
+    if read.classes is not None and (highest := read.classes.max()) >= known:
+        raise DataError(f"{folder} has a class {highest}; published ones are 0 to {known - 1}.")
+    _check_images(folder, read.images, found.images)
+    assert found.shape is not None  # there is an image, so it has been looked at
+    starts = dict(zip(read.images, np.cumsum([0, *read.images.values()]).tolist(), strict=False))
+    return PublishedSplit(origin, folder, split, found.shape, read.latents, read.classes, starts)
+
+
+def image_digits(rows: int) -> int:
+    """Count the digits of the published file names, by the released code's own rule."""
+    return int(np.ceil(np.log10(rows)))
+
+
+def _check_images(split: str, counts: dict[str, int], images: dict[str, array]) -> None:
+    if unknown := sorted(set(images) - set(counts)):
+        raise DataError(f"{split}{unknown[0]} has images and no latents.")
+    for folder, rows in counts.items():
+        seen = np.bincount(np.clip(images.get(folder, array("q")), 0, rows), minlength=rows + 1)
+        where, digits = split + folder, image_digits(rows)
+        if (missing := np.flatnonzero(seen[:rows] == 0)).size:
+            raise DataError(
+                f"{where} lacks {missing.size:,} of {rows:,} images, "
+                f"the first is {missing[0]:0{digits}d}.png; unpack or download it again."
+            )
+        if (twice := np.flatnonzero(seen[:rows] > 1)).size:
+            raise DataError(f"{where} holds image {twice[0]:0{digits}d}.png more than once.")
+        if seen[rows]:
+            raise DataError(
+                f"{where} holds {seen[rows]:,} images more than the {rows:,} rows of latents."
+            )
+
+
+def _check_size(member: Member, limit: int) -> None:
+    if member.size > limit:
+        raise DataError(f"{member.name} has {member.size:,} bytes, more than {limit:,}; refused.")
