@@ -28,8 +28,9 @@ def verify(entry: Path, data: Path, as_json: bool) -> None:
     """Compute every score of ENTRY from its embeddings; refuse what does not agree."""
     from ident3d.dataset import load
 
-    from ..report.tables import label, show
+    from ..report.tables import show
     from ..results.verification import verify
+    from ..scoring import describe
 
     checked = verify(entry, load(data))
     if as_json:
@@ -39,5 +40,5 @@ def verify(entry: Path, data: Path, as_json: bool) -> None:
     rows = [
         [str(one["seed"]), *(show(name, one["scores"][name]) for name in names)] for one in checked
     ]
-    click.echo(table(rows, ["seed", *map(label, names)]))
+    click.echo(table(rows, ["seed", *(describe(name).label for name in names)]))
     click.echo(f"{entry} agrees with its embeddings and with {data}.")

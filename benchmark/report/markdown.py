@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from .tables import Row, Table, label, show_pair, show_time
+from ..scoring import describe
+from .tables import Row, Table, show_pair, show_time
 
 
 def markdown(built: Sequence[Table]) -> str:
@@ -12,8 +13,8 @@ def markdown(built: Sequence[Table]) -> str:
     for table in built:
         heading = escape(table.title or table.family)
         columns = ["No.", "Method", "Setting", "Tier", "Protocol"]
-        for score in table.scores:
-            columns += [label(score), f"paper {label(score)}"]
+        for label in (describe(score).label for score in table.scores):
+            columns += [label, f"paper {label}"]
         columns += ["Time", "Seeds"]
         lines = [columns, ["---"] * 5 + ["---:"] * (len(columns) - 5)]
         lines += [_cells(row, table.scores) for row in table.rows]

@@ -8,8 +8,9 @@ from markupsafe import Markup
 from scipy.optimize import linear_sum_assignment
 
 from ..results import Result
+from ..scoring import describe
 from .svg import Panel, bounds, short, ticks
-from .tables import Row, is_percent, label, mean_std, show_pair, show_time
+from .tables import Row, mean_std, show_pair, show_time
 
 MAX_LINE = 300  # points of a drawn curve
 MAX_CELLS = 40  # rows and columns of a drawn matrix
@@ -24,7 +25,7 @@ def curve(results: Sequence[Result], name: str) -> Markup | None:
     if not lines:
         return None
     xs, ys = ([point[axis] for line in lines for point in line] for axis in (0, 1))
-    scale = 100 if is_percent(name) else 1
+    scale = 100 if describe(name).percent else 1
     panel = Panel((0, bounds(xs, 0)[1]), bounds(ys))
     panel.axes(
         ticks(*panel.xlim, 3), ticks(*panel.ylim, 5), "step", show_y=lambda v: short(v * scale)
@@ -33,7 +34,7 @@ def curve(results: Sequence[Result], name: str) -> Markup | None:
         panel.line(line, f"line series-{number % SERIES}")
     last = [next(y for _, y in reversed(line) if y is not None) for line in lines]
     ends = ", ".join(short(v * scale) for v in last[:10])
-    return panel.render(f"{label(name)} over training steps; it ends at {ends}.")
+    return panel.render(f"{describe(name).label} over training steps; it ends at {ends}.")
 
 
 def curve_family(result: Result, names: Sequence[str], what: str) -> Markup | None:
@@ -148,9 +149,10 @@ def time_chart(rows: Sequence[Row], score: str, colours: dict[str, int]) -> Mark
         show_time,
         lambda v: f"{v * 100:.3g}",
     )
+    name = describe(score).label
     for row, x, y in dots:
         first = row.first
-        told = show_pair(score, *row.score(score))
+        told = f"{name} {show_pair(score, *row.score(score))}"
         panel.add(
             '<a href="methods/{page}#{anchor}" tabindex="-1"><circle cx="{x}" cy="{y}" r="5"'
             ' class="spot series-{colour}"><title>{title}</title></circle></a>',
@@ -159,10 +161,10 @@ def time_chart(rows: Sequence[Row], score: str, colours: dict[str, int]) -> Mark
             x=panel.x(x),
             y=panel.y(y),
             colour=colours[row.family] % SERIES,
-            title=f"{first.method}, {first.experiment}: {label(score)} {told}, {show_time(x)}",
+            title=f"{first.method}, {first.experiment}: {told}, {show_time(x)}",
         )
     return panel.render(
-        f"{label(score)} in percent against training time of {len(dots)} rows; "
+        f"{name} in percent against training time of {len(dots)} rows; "
         "the tables below hold the same numbers.",
         "plot chart",
     )

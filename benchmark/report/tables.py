@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..results import Result
+from ..scoring.scores import SCORES, SHOWN, describe
 
 Numbers = Mapping[str, tuple[float, float | None]]  # score -> mean, std
 Published = Callable[[str], Numbers]  # of an experiment's id, as fractions of 1
-PERCENT = {"r2", "mcc", "dci", "accuracy", "knn"}  # a score with such a word is shown in percent
-WORDS = {"r2": "R²", "mcc": "MCC", "dci": "DCI", "knn": "kNN", "spearman": "(Spearman)"}
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,9 @@ class Row:
 
     @property
     def score_names(self) -> list[str]:
-        """Names of its plain scores, R2 and MCC first."""
+        """Names of its plain scores, in the order of the table of scores."""
         names = {k for r in self.results for k, v in r.scores.items() if not isinstance(v, dict)}
-        return sorted(names, key=lambda n: (n != "r2", n != "mcc", n))
+        return [n for n in SCORES if n in names] + sorted(names - set(SCORES))
 
 
 @dataclass(frozen=True)
@@ -101,10 +100,7 @@ def build(
         rows = families[family]
         present = {name for row in rows for name in row.score_names}
         stated = {name for row in rows for name in row.published}
-        scores = tuple(n for n in ("r2", "mcc") if n in present | stated)
-        # Scores on training rows (table 5) stand on the method pages: here they crowd the rest out.
-        further = {n for n in stated & present if not n.endswith("_train")}
-        scores += tuple(sorted(further - {"r2", "mcc"}))
+        scores = tuple(name for name in SHOWN if name in present | stated)
         ordered = sorted(rows, key=lambda row: _order(row, scores))
         tables.append(Table(family, title(family), scores, tuple(ordered)))
     return tables
@@ -136,23 +132,14 @@ def method_page(method: str, family: str) -> str:
     return f"{readable}-{digest}.html"
 
 
-def label(score: str) -> str:
-    """Name a score for people."""
-    return " ".join(WORDS.get(word, word) for word in score.split("_"))
-
-
-def is_percent(score: str) -> bool:
-    """Whether a score is a fraction that people read in percent."""
-    return not PERCENT.isdisjoint(score.split("_"))
-
-
 def show(score: str, value: float | None) -> str:
     """Write one value: percent with two digits, other numbers short."""
     if value is None:
         return "—"
+    percent = describe(score).percent
     if abs(value) >= 1e4:  # a diverged run has R2 of any size
-        return f"{value * 100 if is_percent(score) else value:.1e}"
-    return f"{value * 100:.2f}" if is_percent(score) else f"{value:.4g}"
+        return f"{value * 100 if percent else value:.1e}"
+    return f"{value * 100:.2f}" if percent else f"{value:.4g}"
 
 
 def show_pair(score: str, mean: float | None, std: float | None) -> str:

@@ -20,6 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..results import PROTOCOLS, Result
+from ..scoring.scores import SCORES, SHOWN, describe
 from . import plots, tables
 from .data_section import Figure, audit_tables, read_figure
 from .markdown import markdown
@@ -76,7 +77,7 @@ def _index(
 ) -> dict[str, Any]:
     rows = [row for table in built for row in table.rows]
     colours = {table.family: number for number, table in enumerate(built)}
-    drawn = [(tables.label(s), plots.time_chart(rows, s, colours)) for s in ("r2", "mcc")]
+    drawn = [(SCORES[s].label, plots.time_chart(rows, s, colours)) for s in SHOWN]
     used = {r.tier for r in results}
     data_sets = {r.data["fingerprint"] for r in results if r.data}
     counts = {
@@ -93,6 +94,7 @@ def _index(
         "titles": {table.family: table.title or table.family for table in built},
         "charts": [(name, chart) for name, chart in drawn if chart],
         "facts": facts,
+        "meanings": [(SCORES[s].label, SCORES[s].meaning) for s in SHOWN],
         "explained": [
             *((f"Protocol {name}", text) for name, text in PROTOCOLS.items()),
             *((f"Tier {name}", text) for name, text in tiers.items() if name in used),
@@ -133,11 +135,13 @@ def _curves(row: Row) -> list[tuple[str, Markup]]:
             families[found[1]].append(name)
     single = names - {name for family in families.values() for name in family}
     ordered = [n for n in CURVES if n in single] + sorted(single - set(CURVES))
-    drawn = [(tables.label(name), plots.curve(row.results, name)) for name in ordered[:MAX_PANELS]]
+    drawn = [
+        (describe(name).label, plots.curve(row.results, name)) for name in ordered[:MAX_PANELS]
+    ]
     for family, members in sorted(families.items())[:MAX_PANELS]:
         run = next(r for r in row.results if members[0] in (r.curves or {}))
         known = [name for name in members if name in run.curves]
-        caption = f"{tables.label(family)}, seed {run.seed}"
+        caption = f"{describe(family).label}, seed {run.seed}"
         drawn.append((caption, plots.curve_family(run, known, family)))
     return [(caption, plot) for caption, plot in drawn if plot]
 
@@ -194,8 +198,7 @@ def _environment() -> Environment:
         "script_digest": _digest(script),
         "show": tables.show,
         "show_time": tables.show_time,
-        "label": tables.label,
-        "is_percent": tables.is_percent,
+        "describe": describe,
         "bar": plots.bar,
     }
     return pages

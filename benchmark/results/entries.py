@@ -19,7 +19,7 @@ from ident3d.dataset import canonical_sha256
 from ident3d.errors import DataError
 from ident3d.shards import file_sha256
 
-from ..scoring import SCORES
+from ..scoring import PROVABLE
 from .result import Result, load
 from .schema import MAX_DIM
 from .strict_json import parse_json, read_json
@@ -125,7 +125,7 @@ def seal(entry: dict[str, Any]) -> str:
 
 
 def _provable(result: Result) -> Result:
-    kept = {name: value for name, value in result.scores.items() if name in SCORES}
+    kept = {name: value for name, value in result.scores.items() if name in PROVABLE}
     return replace(result, scores=kept)
 
 

@@ -8,8 +8,7 @@ from scipy.optimize import linear_sum_assignment
 from ident3d.dataset import Dataset
 from ident3d.errors import DataError
 
-from ..scoring import correlation, points, score
-from ..scoring.probes import probe_scores
+from ..scoring import PROVABLE, correlation, points, score
 from .result import Result, commit, environment, scored_rows
 from .schema import MAX_DIM
 
@@ -33,11 +32,9 @@ def scored_latents(
 def image_fields(data: Dataset, embeddings: np.ndarray, protocol: str) -> dict[str, Any]:
     """Score the embeddings of a split's first rows; return those fields of a record."""
     latents, factors = scored_latents(data, protocol, len(embeddings))
-    scores = score(latents, embeddings, protocol, factors)
-    scores |= probe_scores(latents, embeddings, factors)
     return {
         "protocol": protocol,
-        "scores": scores,
+        "scores": score(latents, embeddings, protocol, factors, PROVABLE),
         "data": {
             "name": data.path.resolve().parent.name,
             "split": data.split,

@@ -10,8 +10,7 @@ from ident3d.dataset import Dataset
 from ident3d.errors import DataError
 from ident3d.shards import file_sha256
 
-from ..scoring import scores as scoring
-from ..scoring.probes import probe_scores
+from .. import scoring
 from .entries import embeddings_name, read_embeddings, read_entry
 from .records import scored_latents
 from .result import Result, scored_rows
@@ -68,7 +67,7 @@ def _check_scores(
     """Compare all that the record states and embeddings can prove."""
     true = scoring.score(latents, embeddings, result.protocol, names)
     for name, stated in result.scores.items():
-        if name not in scoring.SCORES:
+        if name not in scoring.PROVABLE:
             raise DataError(
                 f"Score `{name}` cannot be computed from embeddings; pack leaves it out."
             )
@@ -83,11 +82,11 @@ def _check_scores(
     if result.points is not None:
         shown = scoring.points(latents, embeddings, result.protocol)
         _agree(result.points, shown, f"seed {result.seed}, points", ROUNDED)
-    if stated_probes := [name for name in scoring.PROBES if name in result.scores]:
-        true |= probe_scores(latents, embeddings, names)  # slow, so last and only where stated
-        for name in stated_probes:
-            what = f"seed {result.seed}, {name}"
-            _agree(result.scores[name], true[name], what, PROBE_TOLERANCE)
+    # The probes are slow, so last and only where stated.
+    probes = [name for name in scoring.PROBES if name in result.scores]
+    true |= scoring.score(latents, embeddings, result.protocol, names, probes)
+    for name in probes:
+        _agree(result.scores[name], true[name], f"seed {result.seed}, {name}", PROBE_TOLERANCE)
     return true
 
 

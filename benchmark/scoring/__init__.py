@@ -1,5 +1,14 @@
 """Scores of embeddings against the true latents."""
 
-from .scores import SCORES, correlation, points, score
+from .scores import PROBES, PROVABLE, QUICK, SCORES, correlation, describe, points, score
 
-__all__ = ["SCORES", "correlation", "points", "score"]
+__all__ = [
+    "PROBES",
+    "PROVABLE",
+    "QUICK",
+    "SCORES",
+    "correlation",
+    "describe",
+    "points",
+    "score",
+]

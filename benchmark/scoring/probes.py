@@ -1,11 +1,8 @@
 """Scores beyond linear R2 and MCC: what a nonlinear reader finds, and how tidily it is laid out.
 
-Both probes fit on even rows and are scored on odd ones, whatever the protocol: a flexible probe
+Both probes fit on even rows and are scored on odd ones, whatever `held_out` says: a flexible probe
 scored where it was fit measures its own memory. Both take at most `LIMIT` rows of each kind.
 """
-
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,19 +11,9 @@ ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # ridge penalties, chosen by cross-valid
 TREES = 50
 
 
-def probe_scores(
-    latents: np.ndarray, embeddings: np.ndarray, factors: Sequence[str]
-) -> dict[str, Any]:
-    """Return kernel-ridge R2 (also per factor) and DCI: further `scores` of a record."""
-    ridge = kernel_ridge_r2(latents, embeddings)
-    return {
-        "kernel_r2": float(ridge.mean()),
-        "kernel_r2_per_factor": dict(zip(factors, map(float, ridge), strict=True)),
-        **dci(latents, embeddings),
-    }
-
-
-def kernel_ridge_r2(latents: np.ndarray, embeddings: np.ndarray) -> np.ndarray:
+def kernel_ridge(
+    latents: np.ndarray, embeddings: np.ndarray, held_out: bool = True
+) -> dict[str, float | np.ndarray]:
     """Return R2 of each latent read off the embeddings by ridge regression with an RBF kernel."""
     from sklearn.kernel_ridge import KernelRidge
     from sklearn.metrics import r2_score
@@ -42,10 +29,11 @@ def kernel_ridge_r2(latents: np.ndarray, embeddings: np.ndarray) -> np.ndarray:
     )
     ridge.fit(scaler.transform(x), z - centre)  # kernel ridge has no intercept
     predicted = ridge.predict(scaler.transform(x_test)) + centre
-    return r2_score(z_test, predicted, multioutput="raw_values")
+    per_factor = r2_score(z_test, predicted, multioutput="raw_values")
+    return {"kernel_r2": float(per_factor.mean()), "kernel_r2_per_factor": per_factor}
 
 
-def dci(latents: np.ndarray, embeddings: np.ndarray) -> dict[str, float]:
+def dci(latents: np.ndarray, embeddings: np.ndarray, held_out: bool = True) -> dict[str, float]:
     """Return disentanglement, completeness and informativeness (Eastwood and Williams 2018).
 
     The importances are those of a random forest per latent. Informativeness is the forests' R2.

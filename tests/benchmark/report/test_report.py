@@ -9,6 +9,7 @@ from ident3d.benchmark.commands.report_command import report
 from ident3d.benchmark.report import plots, svg, tables, write
 from ident3d.benchmark.report.markdown import escape, markdown
 from ident3d.benchmark.results import Result
+from ident3d.benchmark.scoring import scores
 from PIL import Image
 
 from ident3d.errors import DataError
@@ -117,7 +118,8 @@ def test_numbered_curves_share_a_panel(tmp_path):
 
 
 def test_scores_are_named_for_people():
-    assert tables.label("mcc_spearman") == "MCC (Spearman)"
+    assert scores.describe("mcc_spearman").label == "MCC (Spearman)"
+    assert scores.describe("my_own_score").label == "my own score"
     assert tables.show("kernel_r2", 0.5) == "50.00"
     assert tables.show("loss", 0.5) == "0.5"
     assert [tables.show_time(t) for t in (0.25, 60, 5400, None)] == [

@@ -103,10 +103,10 @@ def test_all_provable_scores_are_kept_and_others_left_out(tmp_path, runs):
     shutil.copy(runs[0].with_suffix(".npy"), tmp_path / "run.npy")
     made = pack([tmp_path / "run.json"], tmp_path / "entry")
     (kept,) = json.loads((made / "entry.json").read_text())["records"]
-    assert set(kept["scores"]) == set(scoring.SCORES)
+    assert set(kept["scores"]) == set(scoring.PROVABLE)
 
 
-@pytest.mark.parametrize("name", scoring.SCORES)
+@pytest.mark.parametrize("name", scoring.PROVABLE)
 def test_each_changed_score_is_caught(tmp_path, packed, probed, data, name):
     source = probed if name in scoring.PROBES else packed
     entry = shutil.copytree(source, tmp_path / "entry")
@@ -171,7 +171,7 @@ def test_another_protocol_is_caught_by_its_scores(entry, data):
 
 
 def test_another_protocol_is_caught_by_its_rows(entry, data, monkeypatch):
-    monkeypatch.setattr("ident3d.benchmark.results.PAPER_ROWS", 60)
+    monkeypatch.setattr("ident3d.benchmark.results.result.PAPER_ROWS", 60)
     edit(entry, lambda e: [r.update(protocol="paper") for r in e["records"]])
     refused(entry, data, "protocol paper scores 60 rows")
 

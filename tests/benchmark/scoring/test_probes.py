@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from ident3d.benchmark.scoring.probes import _order, dci, kernel_ridge_r2, probe_scores
+from ident3d.benchmark.scoring import PROBES, score
+from ident3d.benchmark.scoring.probes import _order, dci, kernel_ridge
 
 RNG = np.random.default_rng(0)
 LATENTS = RNG.uniform(-1, 1, (600, 3))
@@ -9,8 +10,8 @@ LATENTS = RNG.uniform(-1, 1, (600, 3))
 def test_kernel_ridge_reads_what_a_line_cannot():
     bent = np.column_stack([np.sign(c) * c**2 for c in LATENTS.T])
     folded = np.abs(LATENTS)  # the sign is lost: nothing can read it
-    assert kernel_ridge_r2(LATENTS, bent).min() > 0.9
-    assert kernel_ridge_r2(LATENTS, folded).max() < 0.1
+    assert kernel_ridge(LATENTS, bent)["kernel_r2_per_factor"].min() > 0.9
+    assert kernel_ridge(LATENTS, folded)["kernel_r2_per_factor"].max() < 0.1
 
 
 def test_dci_tells_order_from_mixture():
@@ -23,7 +24,7 @@ def test_dci_tells_order_from_mixture():
 
 
 def test_noise_scores_nothing():
-    scores = probe_scores(LATENTS, RNG.normal(size=(600, 3)), ["x", "y", "z"])
+    scores = score(LATENTS, RNG.normal(size=(600, 3)), "clean", ["x", "y", "z"], PROBES)
     assert scores["kernel_r2"] < 0.1 and scores["dci_informativeness"] < 0.1
     assert set(scores["kernel_r2_per_factor"]) == {"x", "y", "z"}
 
