@@ -1,21 +1,24 @@
 """Torch loaders: batches of pairs, and single images with their latents.
 
     loader = PairLoader(Pairs(data, Normal(0.1), seed=0), batch_size=512, num_workers=4)
-    for anchors, positives, _ in loader:
+    for anchors, positives, _ in loader:        # one epoch; `loader.forever()` goes on
         anchors.images        # uint8 (512, 3, H, W), on `device`, or what `transform` made of it
 
 What batch b of epoch e holds depends on (seed, e, b, rank) alone: the number of workers, the way
 they start and interruptions change nothing.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import faiss
 import numpy as np
 
 from .dataset import Dataset
-from .pairs import Batch, Pairs, View
+from .pairs import Pairs, View
 
 try:
     import torch
@@ -27,12 +30,34 @@ except ImportError as error:
 Transform = Callable[[Any], Any]
 
 
+class TensorView(NamedTuple):
+    """Some rows of a data set, as tensors."""
+
+    rows: torch.Tensor  # int64 (n,)
+    latents: torch.Tensor  # float32 (n, d)
+    images: torch.Tensor  # uint8 (n, 3, H, W), channels last in memory
+
+
+class TensorBatch(NamedTuple):
+    """Anchors, their positives, and their hard negatives where those were requested."""
+
+    anchors: TensorView
+    positives: TensorView
+    negatives: TensorView | None
+
+    def map(self, change: Callable[[TensorView], TensorView]) -> "TensorBatch":
+        """Change every view in the same way."""
+        negatives = None if self.negatives is None else change(self.negatives)
+        return TensorBatch(change(self.anchors), change(self.positives), negatives)
+
+
 class PairLoader:
     """Iterates over epochs of pair batches; an epoch makes (nearly) every row an anchor once.
 
-    Each `for` loop runs to the end of an epoch and the next begins another. A loop that was left
-    early is continued by the next one, and so is an epoch restored with `load_state_dict`. Rows
-    that do not fill a batch on every rank sit the epoch out; each epoch has its own order.
+    Each `for` loop runs to the end of an epoch and the next begins another; `forever` runs through
+    epoch after epoch. A loop that was left early is continued by the next one; `seek` and
+    `load_state_dict` continue an earlier run. Rows that do not fill a batch on every rank sit the
+    epoch out; each epoch has its own order.
 
     Args:
         pairs: Where pairs come from; its seed is the loader's.
@@ -40,9 +65,10 @@ class PairLoader:
         transform: Applied to each batch of images, uint8 (n, 3, H, W), on `device`; its torch
             randomness depends on (seed, epoch, batch, rank) alone. `ident3d.augment` has some.
         device: Where batches go. Pinned memory is used for CUDA alone.
-        num_workers: Processes that prepare batches; 0 for this one.
+        num_workers: Processes that prepare batches; 0 for a thread, which reads one batch ahead.
         start_method: `"fork"` or `"spawn"`; the platform's own by default.
-        rank: This process's number among `world_size`; both from `torch.distributed` by default.
+        rank: This process's number among `world_size`; both from `torch.distributed` by default,
+            as it is when the loader is first used.
         world_size: How many processes share each epoch.
     """
 
@@ -62,47 +88,51 @@ class PairLoader:
         self.batch_size = batch_size
         self.transform = transform
         self.device = torch.device(device)
-        self.rank, self.world_size = _place(rank, world_size)
-        rows = len(pairs.data.latents)
-        if not 1 <= batch_size * self.world_size <= rows:
-            raise ValueError(
-                f"`batch_size` must be between 1 and {rows // self.world_size}: {rows:,} rows "
-                f"shared by {self.world_size} processes; got {batch_size}."
-            )
-        self._position = _Position(rows // (batch_size * self.world_size))
-        self._loader = torch.utils.data.DataLoader(
-            _PairBatches(pairs, batch_size, self.rank, self.world_size),
-            batch_size=None,  # an item is a batch already
-            sampler=self._position,
-            num_workers=num_workers,
-            multiprocessing_context=start_method if num_workers else None,
-            persistent_workers=num_workers > 0,
-            pin_memory=self.device.type == "cuda",
-            worker_init_fn=_one_thread,
-            generator=torch.Generator(),  # torch would draw a worker seed from the user's stream
-        )
+        self._workers = num_workers
+        self._start_method = start_method
+        self._place = rank, world_size
+        self._step = 0  # number of the batch handed over next, counted through all epochs
+        self._ahead = _Steps()
+        if rank is not None or world_size is not None:
+            len(self)  # refuses wrong ones here and now
 
     def __len__(self) -> int:
         """Batches in an epoch, on each rank."""
-        return self._position.batches
+        return self._batches.per_epoch
+
+    @property
+    def rank(self) -> int:
+        """This process's number among `world_size`."""
+        return self._batches.rank
+
+    @property
+    def world_size(self) -> int:
+        """How many processes share each epoch."""
+        return self._batches.world_size
 
     @property
     def epoch(self) -> int:
         """The number of the epoch that runs, or ran last; the first is 0."""
-        return self._position.epoch
+        return max(self._step - 1, 0) // len(self)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[TensorBatch]:
         """Run to the end of the epoch."""
-        position = self._position
-        if position.next >= len(self):
-            position.epoch, position.next = position.epoch + 1, 0
-        for batch in self._loader:
-            position.next += 1  # before it is handed over, so that a state taken then is past it
-            yield self._deliver(batch, position.next - 1)
+        yield from self._serve(range(self._step, (self._step // len(self) + 1) * len(self)))
+
+    def forever(self) -> Iterator[TensorBatch]:
+        """Run through one epoch after another, without end."""
+        yield from self._serve(itertools.count(self._step))
+
+    def seek(self, step: int) -> None:
+        """Continue with batch `step`, counted through all epochs from 0."""
+        if step < 0:
+            raise ValueError(f"`step` must be at least 0, got {step}.")
+        self._step = int(step)
 
     def state_dict(self) -> dict[str, Any]:
         """Say which batch comes next, and of which loader; the same on every rank."""
-        return {"epoch": self.epoch, "batch": self._position.next, **self._identity()}
+        batch = self._step - self.epoch * len(self)
+        return {"epoch": self.epoch, "batch": batch, **self._identity()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue exactly where `state_dict` was taken."""
@@ -114,7 +144,7 @@ class PairLoader:
         epoch, batch = state.get("epoch"), state.get("batch")
         if type(epoch) is not int or type(batch) is not int or not 0 <= batch <= len(self):
             raise ValueError(f"`state` names no batch of this loader: {epoch!r}, {batch!r}.")
-        self._position.epoch, self._position.next = epoch, batch
+        self.seek(epoch * len(self) + batch)
 
     def __repr__(self) -> str:
         return (
@@ -123,70 +153,119 @@ class PairLoader:
         )
 
     def _identity(self) -> dict[str, Any]:
-        return {
-            "seed": self.pairs.seed,
-            "conditional": str(self.pairs.conditional),
-            "method": self.pairs.method,
-            "data": self.pairs.data.fingerprint,
-            "batch_size": self.batch_size,
-            "world_size": self.world_size,
-        }
+        sizes = {"batch_size": self.batch_size, "world_size": self.world_size}
+        return self.pairs.settings() | sizes
 
-    def _deliver(self, batch: Batch, number: int) -> Batch:
+    def _serve(self, steps: Iterable[int]) -> Iterator[TensorBatch]:
+        if self._workers:
+            self._ahead.steps = steps
+            batches: Iterable[TensorBatch] = self._processes
+        else:
+            batches = _read_ahead(self._read, steps)
+        for batch in batches:
+            self._step += 1  # before it is handed over, so that a state taken then is past it
+            yield self._deliver(batch, self._step - 1)
+
+    @cached_property
+    def _batches(self) -> "_PairBatches":
+        return _PairBatches(self.pairs, self.batch_size, *_resolve(*self._place))
+
+    @cached_property
+    def _processes(self) -> torch.utils.data.DataLoader:
+        return torch.utils.data.DataLoader(
+            self._batches,
+            batch_size=None,  # an item is a batch already
+            sampler=self._ahead,
+            num_workers=self._workers,
+            multiprocessing_context=self._start_method,
+            persistent_workers=True,
+            pin_memory=self.device.type == "cuda",
+            worker_init_fn=_one_thread,
+            generator=torch.Generator(),  # torch would draw a worker seed from the user's stream
+        )
+
+    def _read(self, step: int) -> TensorBatch:
+        batch = self._batches[step]
+        return batch if self.device.type != "cuda" else batch.map(_pinned)
+
+    def _deliver(self, batch: TensorBatch, step: int) -> TensorBatch:
         """Move a batch to the device and transform its images there."""
-        seed = np.random.SeedSequence([self.pairs.seed, self.epoch, number, self.rank, 1])
-        views = (view and self._move(view) for view in batch)
+        batch = batch.map(self._move)
         if self.transform is None:
-            return Batch(*views)
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices):
+            return batch
+        address = (*divmod(step, len(self)), self.rank)
+        seed = np.random.SeedSequence([self.pairs.seed, *address, _TRANSFORM])
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(int(seed.generate_state(1, np.uint64)[0]))
-            return Batch(
-                *(view and view._replace(images=self.transform(view.images)) for view in views)
-            )
+            return batch.map(self._transformed)
 
-    def _move(self, view: View) -> View:
-        return View(*(part.to(self.device, non_blocking=True) for part in view))
+    def _move(self, view: TensorView) -> TensorView:
+        return TensorView(*(part.to(self.device, non_blocking=True) for part in view))
+
+    def _transformed(self, view: TensorView) -> TensorView:
+        return view._replace(images=self.transform(view.images)) if self.transform else view
 
 
-class _PairBatches(torch.utils.data.Dataset):
-    """Makes the batch of an address (epoch, number); runs in the workers."""
+# Numbers that part random streams of one address (seed, epoch, batch, rank). SeedSequence takes
+# [a, b] and [a, b, 0, 0] for the same, so a stream of fewer numbers needs one, too.
+_TRANSFORM, _ORDER = 1, 2
+
+
+class _PairBatches(torch.utils.data.Dataset[TensorBatch]):
+    """Makes the batch of a step; runs in a thread or in workers."""
 
     def __init__(self, pairs: Pairs, batch_size: int, rank: int, world_size: int) -> None:
+        self.rank, self.world_size = rank, world_size
         self._pairs = pairs
         self._size = batch_size
-        self._rank = rank
-        self._world_size = world_size
         self._order: tuple[int, np.ndarray] | None = None
+        rows = len(pairs.data.latents)
+        if not 1 <= batch_size * world_size <= rows:
+            raise ValueError(
+                f"`batch_size` must be between 1 and {rows // world_size}: {rows:,} rows "
+                f"shared by {world_size} processes; got {batch_size}."
+            )
+        self.per_epoch = rows // (batch_size * world_size)
 
-    def __getitem__(self, address: tuple[int, int]) -> Batch:
-        epoch, number = address
-        start = (number * self._world_size + self._rank) * self._size
+    def __getitem__(self, step: int) -> TensorBatch:
+        epoch, number = divmod(step, self.per_epoch)
+        start = (number * self.world_size + self.rank) * self._size
         anchors = self._permutation(epoch)[start : start + self._size]
-        rng = np.random.default_rng([self._pairs.seed, epoch, number, self._rank])
+        rng = np.random.default_rng([self._pairs.seed, epoch, number, self.rank])
         batch = self._pairs.gather(self._pairs.rows_for(anchors, rng))
-        return Batch(*(view and _tensors(view) for view in batch))
+        negatives = None if batch.negatives is None else _tensors(batch.negatives)
+        return TensorBatch(_tensors(batch.anchors), _tensors(batch.positives), negatives)
 
     def _permutation(self, epoch: int) -> np.ndarray:
         if self._order is None or self._order[0] != epoch:
-            rng = np.random.default_rng([self._pairs.seed, epoch])
+            rng = np.random.default_rng([self._pairs.seed, epoch, 0, 0, _ORDER])
             self._order = epoch, rng.permutation(len(self._pairs.data.latents))
         return self._order[1]
 
 
-class _Position(torch.utils.data.Sampler):
-    """Where a loader stands; as a sampler, the addresses (epoch, number) left in the epoch.
+class _Steps(torch.utils.data.Sampler[int]):
+    """The steps that workers make batches for.
 
     It does not know its loader: in a cycle, workers would outlive it until the garbage collector.
     """
 
-    def __init__(self, batches: int) -> None:
-        self.batches = batches
-        self.epoch = 0
-        self.next = 0  # number of the batch handed over next
+    def __init__(self) -> None:
+        self.steps: Iterable[int] = ()
 
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        yield from ((self.epoch, number) for number in range(self.next, self.batches))
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.steps)
+
+
+def _read_ahead(read: Callable[[int], TensorBatch], steps: Iterable[int]) -> Iterator[TensorBatch]:
+    """Read each step's batch in a thread, while the one before it is in use."""
+    with ThreadPoolExecutor(1) as reader:
+        ahead: Future[TensorBatch] | None = None
+        for step in steps:
+            current, ahead = ahead, reader.submit(read, step)
+            if current is not None:
+                yield current.result()
+        if ahead is not None:
+            yield ahead.result()
 
 
 class ImageDataset(torch.utils.data.Dataset):
@@ -216,8 +295,7 @@ class ImageDataset(torch.utils.data.Dataset):
 
     def __getitems__(self, rows: list[int]) -> list[tuple[Any, Any]]:
         """Read several rows at once; torch's `DataLoader` asks for whole batches."""
-        rows = np.asarray(rows)
-        images = torch.from_numpy(self.data.images[rows]).permute(0, 3, 1, 2)
+        images = as_tensor(self.data.images[rows])
         targets = torch.from_numpy(self.data.latents[rows])
         transform, target_transform = self.transform or _same, self.target_transform or _same
         return [
@@ -241,20 +319,29 @@ class ImageDataset(torch.utils.data.Dataset):
         return "\n".join(lines)
 
 
-def _tensors(view: View) -> View:
-    """Wrap arrays as tensors, uncopied; images become (n, 3, H, W), channels last in memory."""
-    rows, latents, images = map(torch.from_numpy, view)
-    return View(rows, latents, images.permute(0, 3, 1, 2))
+def as_tensor(images: np.ndarray) -> torch.Tensor:
+    """Wrap images (n, H, W, 3) as a tensor (n, 3, H, W), uncopied: channels last in memory."""
+    return torch.from_numpy(images).permute(0, 3, 1, 2)
 
 
-def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    if (rank is None) != (world_size is None):
-        raise ValueError("`rank` and `world_size` must be given together, or neither.")
-    if rank is None:
+def _tensors(view: View) -> TensorView:
+    rows, latents = map(torch.from_numpy, view[:2])
+    return TensorView(rows, latents, as_tensor(view.images))
+
+
+def _pinned(view: TensorView) -> TensorView:
+    return TensorView(*(part.pin_memory() for part in view))
+
+
+def _resolve(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """Check a place among processes that was given, or ask `torch.distributed`."""
+    if rank is None and world_size is None:
         distributed = torch.distributed
         if distributed.is_available() and distributed.is_initialized():
             return distributed.get_rank(), distributed.get_world_size()
         return 0, 1
+    if rank is None or world_size is None:
+        raise ValueError("`rank` and `world_size` must be given together, or neither.")
     if not 0 <= rank < world_size:
         raise ValueError(f"`rank` must be between 0 and {world_size - 1}, got {rank}.")
     return rank, world_size

@@ -9,8 +9,7 @@ import numpy as np
 from ..conditionals import parse
 from ..dataset import load
 from ..factors import FACTORS
-from ..pairs import METHODS
-from ..pairs.audit import Audit
+from ..pairs.audit import AUDITED, Audit
 from ..pairs.audit import audit as measure
 from ..pairs.audit_plot import check_plot, plot_audit
 from ..rows import row_latents
@@ -21,7 +20,7 @@ from .options import echo_json, json_option, table
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @click.option("--conditional", help="normal:0.1, or x=normal:0.1,others=fixed; default: rendered.")
 @click.option(
-    "--method", "methods", type=click.Choice(list(METHODS)), multiple=True,
+    "--method", "methods", type=click.Choice(AUDITED), multiple=True,
     help="nearest, weighted or exact; may be repeated. All that work by default.",
 )  # fmt: skip
 @click.option("--rows", type=click.IntRange(min=2), help="Instead of PATH: uniform latents alone.")

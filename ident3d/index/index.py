@@ -35,11 +35,26 @@ Draws = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 class Data(Protocol):
     """What an index needs of a data set."""
 
-    latents: np.ndarray
-    factors: Sequence[Factor]
-    fingerprint: str
-    classes: np.ndarray | None
-    path: Path | None
+    # Properties: to be read, not assigned.
+    @property
+    def latents(self) -> np.ndarray:
+        """Unit latents, (n, d)."""
+
+    @property
+    def factors(self) -> Sequence[Factor]:
+        """The factor of each column."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest that tells data sets apart."""
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        """Class of each row, (n,), if there are any."""
+
+    @property
+    def path(self) -> Path | None:
+        """Folder beside which an index is kept; None to keep it in memory."""
 
 
 class Index:

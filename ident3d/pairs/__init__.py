@@ -1,5 +1,5 @@
 """Positive pairs: drawn, looked up and audited."""
 
-from .pairs import METHODS, Batch, Pairs, View
+from .pairs import CANDIDATES, METHODS, Batch, PairData, Pairs, View
 
-__all__ = ["METHODS", "Batch", "Pairs", "View"]
+__all__ = ["CANDIDATES", "METHODS", "Batch", "PairData", "Pairs", "View"]

@@ -12,11 +12,13 @@ import numpy as np
 from scipy.stats import ks_2samp, wasserstein_distance
 
 from ..conditionals import Conditional
+from ..errors import choose
 from ..index import varying
 from ..spaces import UNIT_BOX, Space
 from .lookup import NEIGHBOURS, Lookup
-from .pairs import METHODS, PairData, as_conditional, choose_method
+from .pairs import LOOKUPS, PairData, as_conditional, choose_method
 
+AUDITED = (*LOOKUPS, "exact")
 TOLERANCE = 1.1  # a spread served within this factor of the one asked for is called faithful
 
 
@@ -114,7 +116,7 @@ def audit(
     Args:
         data: What `ident3d.load` gives; only its latents are read.
         conditional: As for `Pairs`; None for the one that was rendered.
-        methods: Some of `METHODS`; by default all that the data and the conditional allow.
+        methods: Some of `AUDITED`; by default all that the data and the conditional allow.
         pairs: How many pairs to draw.
         seed: For the draws.
         space: Where the latents live.
@@ -154,7 +156,8 @@ def _set_up(
     Exact pairs need no look-up: None.
     """
     ready: dict[str, Lookup | None] = {}
-    for method in methods or METHODS:
+    for method in methods or AUDITED:
+        choose(dict.fromkeys(AUDITED), method, "methods")
         try:
             choose_method(data, conditional, method)
             sibling = next(filter(None, ready.values()), None)

@@ -31,7 +31,7 @@ class Lookup:
 
     Distances are in units of the conditional's width in each factor, so that a factor asked to
     stay close weighs more. Where all widths are alike this is the plain distance. A `sibling` that
-    measures distances alike lends its index.
+    measures distances alike lends its index. `avoids` says that `look` will be told rows to avoid.
     """
 
     def __init__(
@@ -42,13 +42,14 @@ class Lookup:
         k: int,
         space: Space,
         sibling: "Lookup | None" = None,
+        avoids: bool = False,
     ) -> None:
         self.conditional = conditional
         self.method = method
-        self.k = k
+        self.k = k if method == "weighted" else 1
         self.space = space
         self._latents = data.latents
-        self._check_k(data)
+        self._check_k(data, avoids)
         self.widths = measure_widths(data.latents, conditional, space)
         free = varying(data.latents)
         if not free.any():
@@ -79,16 +80,16 @@ class Lookup:
             The points drawn, shape (n, d), and the rows chosen, shape (n,).
         """
         drawn = self._draw(anchors, rng)
-        weighted = self.method == "weighted"
-        count = self.k if weighted else 1 + (avoid is not None)
-        distances, rows = self.index.search(drawn, count, anchors)
-        if weighted:
+        distances, rows = self.index.search(drawn, self.k + (avoid is not None), anchors)
+        if self.method == "weighted":
             # The largest of logits plus Gumbel noise is a draw in proportion to their exponentials.
             scores = self._power * self._log_density(rows, anchors) + rng.gumbel(size=rows.shape)
         else:
             scores = -distances
         if avoid is not None:
-            scores[rows == avoid[:, None]] = -np.inf
+            # One row more than k was found: without the row to avoid, k are left to choose among.
+            allowed = rows != avoid[:, None]
+            scores[~allowed | (allowed.cumsum(1) > self.k)] = -np.inf
         return drawn, rows[np.arange(len(rows)), scores.argmax(1)]
 
     def weigh(self, apart: np.ndarray) -> np.ndarray:
@@ -112,17 +113,20 @@ class Lookup:
         asked = np.square(self.weigh(drawn - self._latents[anchors])).mean()
         return density_power(float(np.square(distances).mean() / max(asked, 1e-12)))
 
-    def _check_k(self, data: Data) -> None:
-        sizes = (
-            [len(data.latents)]
-            if data.classes is None
-            else np.unique(data.classes, return_counts=True)[1]
+    def _check_k(self, data: Data, avoids: bool) -> None:
+        _, sizes = np.unique(
+            np.zeros(len(data.latents)) if data.classes is None else data.classes,
+            return_counts=True,
         )
-        smallest = int(min(sizes))
-        if self.method == "weighted" and not 1 <= self.k < smallest:
+        smallest = int(sizes.min())
+        most = smallest - 1 - avoids
+        if self.method == "weighted" and not 1 <= self.k <= most:
             raise ValueError(
-                f"`k` must be between 1 and {smallest - 1}, the rows that an anchor can meet; "
-                f"got {self.k}."
+                f"`k` must be between 1 and {most}, the rows that an anchor can meet; got {self.k}."
+            )
+        if most < 1:
+            raise ValueError(
+                f"`data` must have {2 + avoids} rows of each class to choose from, got {smallest}."
             )
 
 

@@ -3,25 +3,33 @@
     pairs = Pairs(data, Normal(0.1), seed=0)
     batch = pairs.batch(512)     # batch.anchors, batch.positives: rows, latents, images
 
-Rows in, rows out; images are read at the very end. `ident3d audit` tells how closely the pairs
-served follow the conditional asked for.
+Anchors are drawn uniformly from the split's rows, whatever the method: methods differ in the
+positive alone. Rows in, rows out; images are read at the very end. `ident3d audit` tells how
+closely the pairs served follow the conditional requested.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..conditionals import Conditional, parse
+from ..conditionals import Conditional, Fixed, parse
 from ..errors import choose
 from ..index import Data
 from ..spaces import UNIT_BOX, Space
+from ._concatenated import Candidates, ConcatenatedImages, ImageArray
 from .lookup import NEIGHBOURS, Lookup, measure_widths
 
 METHODS = {
     "nearest": "the row nearest to a draw, as in the paper",
     "weighted": "one of the k rows nearest to a draw, by the conditional's density",
     "exact": "rendered positives",
+    "augmented": "the anchor's own row; a transform makes the difference",
+}
+LOOKUPS = ("nearest", "weighted")
+CANDIDATES = {
+    "rows": "the split's rows",
+    "all": "the split's rows, and their rendered positives as rows n to 2n - 1",
 }
 
 
@@ -34,7 +42,10 @@ class View(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Anchors, their positives, and their hard negatives where those were asked for."""
+    """Anchors, their positives, and their hard negatives where those were requested.
+
+    Of k hard negatives for each anchor, those of anchor i are rows k i to k (i + 1) - 1.
+    """
 
     anchors: View
     positives: View
@@ -42,32 +53,62 @@ class Batch(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The row numbers of a batch. With exact pairs a positive has its anchor's number."""
+    """The row numbers of a batch.
+
+    An exact positive has its anchor's number i, or n + i where the candidates are "all".
+    """
 
     anchors: np.ndarray
     positives: np.ndarray
     negatives: np.ndarray | None
 
 
+class RenderedPairs(Protocol):
+    """Rendered positives: row i belongs to anchor row i."""
+
+    @property
+    def images(self) -> ImageArray:
+        """Images, (n, H, W, 3)."""
+
+    @property
+    def latents(self) -> np.ndarray:
+        """Unit latents, (n, d)."""
+
+    @property
+    def conditional(self) -> str:
+        """What they were drawn from, as text."""
+
+
 class PairData(Data, Protocol):
     """What pairs need of a data set."""
 
-    images: np.ndarray
-    pairs: object | None
+    @property
+    def images(self) -> ImageArray:
+        """Images, (n, H, W, 3)."""
+
+    @property
+    def pairs(self) -> RenderedPairs | None:
+        """The rendered positives, if there are any."""
 
 
 class Pairs:
-    """Draws batches of positive pairs from a data set.
+    """Batches of positive pairs from a data set.
 
     Args:
         data: What `ident3d.load` gives, or anything with its attributes.
-        conditional: p(z+ | z), or its text form; None for the one that was rendered.
+        conditional: p(z+ | z), or its text form; None for the one that was rendered, and for
+            augmented pairs.
         seed: Batch number b of `batch` depends on `(seed, b)` alone.
-        method: `"nearest"`, `"weighted"` or `"exact"`; by default exact where positives were
-            rendered for this conditional, else nearest.
+        method: One of `METHODS`; by default exact where positives were rendered for this
+            conditional, else nearest.
+        candidates: Which images look-ups choose among, one of `CANDIDATES`. With "all" they are
+            the images that exact pairs have, too, and the index is built in memory.
         k: How many rows `weighted` chooses among.
-        negatives: A wider conditional, or its text form: `negatives` then holds one hard negative
-            for each anchor.
+        negatives: A wider conditional, or its text form: each anchor then gets hard negatives,
+            looked up, and never the anchor or its positive.
+        negatives_per_anchor: How many.
+        negatives_method: "nearest" or "weighted"; by default as for positives that are looked up,
+            else nearest.
         space: Where the latents live.
         device: Where the index lives, `"cpu"` or `"cuda"`.
     """
@@ -79,56 +120,95 @@ class Pairs:
         seed: int,
         *,
         method: str | None = None,
+        candidates: str = "rows",
         k: int = NEIGHBOURS,
         negatives: Conditional | str | None = None,
+        negatives_per_anchor: int = 1,
+        negatives_method: str | None = None,
         space: Space = UNIT_BOX,
         device: str = "cpu",
     ) -> None:
         if not isinstance(seed, int | np.integer) or seed < 0:
             raise ValueError(f"`seed` must be an integer of at least 0, got {seed!r}.")
+        choose(CANDIDATES, candidates, "candidates")
         self.data = data
         self.seed = int(seed)
-        self.conditional = as_conditional(data, conditional)
+        self.conditional = as_conditional(data, conditional, method)
         self.method = choose_method(data, self.conditional, method)
-        self._lookup = self._hard = None
-        if self.method != "exact":
-            self._lookup = Lookup(data, self.conditional, self.method, k, space)
+        self.candidates = candidates
+        self.k = k
+        self.negatives_per_anchor = _count(negatives_per_anchor, "negatives_per_anchor")
+        self.space = space
+        looked_up, exact = self.method in LOOKUPS, self.method == "exact"
+        pool = data if candidates == "rows" else concatenate(data)
+        rendered = data.pairs if exact and pool is data else None
+        self._sources = (pool, rendered or pool, pool)  # of anchors, positives, negatives
+        self._shift = len(data.latents) if exact and pool is not data else 0
+        # Whether a positive is a candidate other than its anchor, which no look-up returns anyway.
+        self._apart = looked_up or self._shift > 0
+        self._lookup: Lookup | None = None
+        self._hard: Lookup | None = None
+        if looked_up:
+            self._lookup = Lookup(pool, self.conditional, self.method, k, space)
             self._lookup.index.to(device)
         if negatives is not None:
-            way = "nearest" if self.method == "exact" else self.method
+            way = negatives_method or (self.method if looked_up else "nearest")
+            choose(dict.fromkeys(LOOKUPS), way, "negatives_method")
             wide = as_conditional(data, negatives)
-            self._hard = Lookup(data, wide, way, k, space, self._lookup)
+            self._hard = Lookup(pool, wide, way, k, space, self._lookup, self._apart)
             self._hard.index.to(device)
-            self._check_wider(space)
+            narrow = measure_widths(data.latents, self.conditional, space)
+            if self._hard.widths.mean() <= narrow.mean():
+                raise ValueError(
+                    f"`negatives` must be wider than `conditional`, {self.conditional}; got {wide}."
+                )
         self._batches = 0
 
     def batch(self, n: int) -> Batch:
         """Draw the next `n` pairs, images included."""
         rng = np.random.default_rng([self.seed, self._batches])
         self._batches += 1
-        anchors = rng.integers(len(self.data.latents), size=_count(n))
-        return self.gather(self.rows_for(anchors, rng))
+        return self.gather(self.rows_for(self._anchors(n, rng), rng))
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draw `n` anchor rows, uniformly, and the rows of their positives."""
-        anchors = rng.integers(len(self.data.latents), size=_count(n))
-        return anchors, self.rows_for(anchors, rng).positives
+        rows = self.rows_for(self._anchors(n, rng), rng)
+        return rows.anchors, rows.positives
 
     def rows_for(self, anchors: np.ndarray, rng: np.random.Generator) -> Rows:
-        """Draw a positive, and a hard negative where asked for, for each anchor row."""
-        positives = anchors if self._lookup is None else self._lookup.look(anchors, rng)[1]
+        """Draw a positive, and hard negatives where requested, for each anchor row."""
+        if self._lookup is None:
+            positives = anchors + self._shift
+        else:
+            positives = self._lookup.look(anchors, rng)[1]
         if self._hard is None:
             return Rows(anchors, positives, None)
-        return Rows(anchors, positives, self._hard.look(anchors, rng, avoid=positives)[1])
+        each, avoid = (np.repeat(rows, self.negatives_per_anchor) for rows in (anchors, positives))
+        negatives = self._hard.look(each, rng, avoid if self._apart else None)[1]
+        return Rows(anchors, positives, negatives)
 
     def gather(self, rows: Rows) -> Batch:
         """Read the latents and images of a batch's rows."""
-        positives = self.data if self._lookup is not None else self.data.pairs
-        sources = [self.data, positives, self.data][: 2 + (rows.negatives is not None)]
+        wanted = [numbers for numbers in rows if numbers is not None]
         # Reading releases the interpreter's lock, so the views are read side by side.
-        with ThreadPoolExecutor(len(sources)) as pool:
-            views = list(pool.map(_view, sources, rows))
-        return Batch(*views) if rows.negatives is not None else Batch(*views, None)
+        with ThreadPoolExecutor(len(wanted)) as pool:
+            anchors, positives, *negatives = pool.map(_view, self._sources, wanted)
+        return Batch(anchors, positives, negatives[0] if negatives else None)
+
+    def settings(self) -> dict[str, Any]:
+        """Say, as plain values, all that decides which pairs are served."""
+        hard = self._hard
+        return {
+            "seed": self.seed,
+            "conditional": str(self.conditional),
+            "method": self.method,
+            "candidates": self.candidates,
+            "k": self.k,
+            "space": str(self.space),
+            "negatives": None if hard is None else f"{hard.conditional}, {hard.method}",
+            "negatives_per_anchor": 0 if hard is None else self.negatives_per_anchor,
+            "data": self.data.fingerprint,
+        }
 
     def __repr__(self) -> str:
         negatives = "" if self._hard is None else f", negatives {self._hard.conditional}"
@@ -137,17 +217,29 @@ class Pairs:
             f"{negatives}, seed={self.seed})"
         )
 
-    def _check_wider(self, space: Space) -> None:
-        asked = measure_widths(self.data.latents, self.conditional, space).mean()
-        if self._hard.widths.mean() <= asked:
-            raise ValueError(
-                f"`negatives` must be wider than the conditional {self.conditional}, "
-                f"got {self._hard.conditional}."
-            )
+    def _anchors(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        return rng.integers(len(self.data.latents), size=_count(n, "n"))
 
 
-def as_conditional(data: PairData, conditional: Conditional | str | None) -> Conditional:
+def concatenate(data: PairData) -> PairData | Candidates:
+    """Give all images of a split as candidates: its rows, then their rendered positives."""
+    if data.pairs is None:
+        return data
+    return Candidates(
+        images=ConcatenatedImages(data.images, data.pairs.images),
+        latents=np.concatenate([data.latents, data.pairs.latents]),
+        factors=data.factors,
+        fingerprint=data.fingerprint,
+        classes=None if data.classes is None else np.tile(data.classes, 2),
+    )
+
+
+def as_conditional(
+    data: PairData, conditional: Conditional | str | None, method: str | None = None
+) -> Conditional:
     """Read a conditional, or its text form, or None for the one that was rendered."""
+    if conditional is None and method == "augmented":
+        conditional = Fixed()
     if conditional is None:
         if data.pairs is None:
             raise ValueError("`conditional` is needed: this data has no rendered pairs.")
@@ -174,14 +266,19 @@ def choose_method(data: PairData, conditional: Conditional, method: str | None) 
             f"`method` 'exact' serves the rendered conditional {rendered}, not {conditional}; "
             "use 'nearest' or 'weighted'."
         )
+    if method == "augmented" and not isinstance(conditional, Fixed):
+        raise ValueError(
+            f"`method` 'augmented' serves the anchor's own row and cannot follow {conditional}; "
+            "leave `conditional` None."
+        )
     return method
 
 
-def _view(source: PairData, rows: np.ndarray) -> View:
+def _view(source: PairData | RenderedPairs | Candidates, rows: np.ndarray) -> View:
     return View(rows, source.latents[rows], source.images[rows])
 
 
-def _count(n: int) -> int:
+def _count(n: int, name: str) -> int:
     if n < 1:
-        raise ValueError(f"`n` must be at least 1, got {n}.")
+        raise ValueError(f"`{name}` must be at least 1, got {n}.")
     return int(n)

@@ -2,6 +2,7 @@ import itertools
 import json
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -138,12 +139,67 @@ def test_resuming_continues_with_the_identical_next_batch(data, workers, stop):
     assert before + after == expected[: stop + 12]
 
 
-def test_a_loop_left_early_is_continued(data):
-    loader = make_loader(data)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loop_left_early_is_continued(data, workers):
+    loader = make_loader(data, num_workers=workers)
     for _ in loader:
         break
     rest = rows_of(loader)
     assert rest == rows_of(make_loader(data))[1:]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("step", [0, 5, ROWS // BATCH - 1, ROWS // BATCH, 40])
+def test_forever_goes_on_from_any_step(data, workers, step):
+    whole = make_loader(data)
+    expected = rows_of(itertools.chain(whole, whole, whole))
+    loader = make_loader(data, num_workers=workers)
+    loader.seek(step)
+    steps = loader.forever()
+    found = rows_of(itertools.islice(steps, 12))
+    assert found == expected[step : step + 12]
+    assert loader.epoch == (step + 11) // len(loader)
+    restored = make_loader(data)
+    restored.load_state_dict(loader.state_dict())
+    assert rows_of(itertools.islice(restored.forever(), 1)) == [expected[step + 12]]
+    with pytest.raises(ValueError, match="`step` must be at least 0"):
+        loader.seek(-1)
+
+
+def test_the_next_batch_is_read_while_one_is_in_use(data, monkeypatch):
+    read = {step: threading.Event() for step in range(4)}
+    make = _PairBatches.__getitem__
+
+    def spied(self, step):
+        batch = make(self, step)
+        read[step].set()
+        assert threading.current_thread() is not threading.main_thread()
+        return batch
+
+    monkeypatch.setattr(_PairBatches, "__getitem__", spied)
+    batches = iter(make_loader(data))
+    next(batches)
+    assert read[1].wait(30)
+    assert not read[2].wait(0.1)
+
+
+def test_an_error_in_the_thread_reaches_the_loop(data, monkeypatch):
+    def broken(self, step):
+        raise OSError(f"step {step}")
+
+    monkeypatch.setattr(_PairBatches, "__getitem__", broken)
+    with pytest.raises(OSError, match="step 0"):
+        next(iter(make_loader(data)))
+
+
+def test_epochs_have_the_same_anchors_whatever_the_method(data):
+    loaders = [
+        PairLoader(Pairs(data, text, 0, method=method, candidates="all"), BATCH)
+        for method, text in [("exact", None), ("weighted", "normal:0.1"), ("augmented", None)]
+    ]
+    for batches in zip(*loaders, strict=True):
+        for batch in batches[1:]:
+            assert torch.equal(batch.anchors.rows, batches[0].anchors.rows)
 
 
 @pytest.mark.parametrize(
@@ -234,9 +290,9 @@ def test_image_dataset_transforms_and_repr(data):
 SCRIPT = """
 import sys, torch, ident3d
 from ident3d.loaders import PairLoader
-torch.distributed.init_process_group("gloo")
 data = ident3d.load(sys.argv[1])
 loader = PairLoader(ident3d.Pairs(data, ident3d.Normal(0.1), 0), 16)
+torch.distributed.init_process_group("gloo")  # after the loader was made, before its first use
 mine = torch.cat([batch.anchors.rows for batch in loader])
 both = [torch.empty_like(mine) for _ in range(2)]
 torch.distributed.all_gather(both, mine)

@@ -6,7 +6,7 @@ import pytest
 
 from ident3d.conditionals import VMF, Anisotropic, Fixed, Laplace, Normal, Product, parse
 from ident3d.factors import FACTORS, columns
-from ident3d.pairs import Pairs
+from ident3d.pairs import METHODS, Pairs
 from ident3d.pairs.lookup import Lookup, density_power, measure_widths
 from ident3d.rows import row_latents
 from ident3d.spaces import UNIT_BOX, Sphere, project
@@ -156,6 +156,136 @@ def test_hard_negatives_are_wider_and_never_the_pair(method):
     np.testing.assert_array_equal(painted_rows(batch.negatives.images), rows.negatives)
 
 
+def without(squares, *rows):
+    """Distances with some row of each query taken out."""
+    squares = squares.copy()
+    for numbers in rows:
+        squares[np.arange(len(squares)), numbers] = np.inf
+    return squares
+
+
+@pytest.mark.parametrize("candidates", ["rows", "all"])
+@pytest.mark.parametrize("method", ["nearest", "exact", "augmented"])
+def test_hard_negatives_equal_brute_force_where_all_rows_clash(method, candidates):
+    """Five rows: a wide draw lands on the anchor or its positive all the time."""
+    rows = 5
+    data = make_data(rows, rendered="normal:0.3")
+    conditional = None if method == "augmented" else Normal(0.3)
+    pairs = Pairs(
+        data, conditional, 0, method=method, candidates=candidates,
+        negatives=Normal(0.6), negatives_per_anchor=3,
+    )  # fmt: skip
+    pool = data.latents
+    if candidates == "all":
+        pool = np.concatenate([pool, data.pairs.latents])
+    anchors = np.tile(np.arange(rows), 100)
+    found = pairs.rows_for(anchors, np.random.default_rng(3))
+
+    rng = np.random.default_rng(3)
+    positives = anchors + (rows if (method, candidates) == ("exact", "all") else 0)
+    if method == "nearest":
+        drawn = Normal(0.3).sample(pool[anchors], rng)
+        squares = np.square((drawn[:, None] - pool) * pairs._lookup._weights).sum(-1)
+        positives = without(squares, anchors).argmin(1)
+    np.testing.assert_array_equal(found.positives, positives)
+    each, avoid = np.repeat(anchors, 3), np.repeat(positives, 3)
+    drawn = Normal(0.6).sample(pool[each], rng)
+    squares = np.square((drawn[:, None] - pool) * pairs._hard._weights).sum(-1)
+    assert (squares.argmin(1) == each).any()
+    if pairs._apart:
+        assert (without(squares, each).argmin(1) == avoid).any()
+    np.testing.assert_array_equal(found.negatives, without(squares, each, avoid).argmin(1))
+
+
+def test_weighted_hard_negatives_follow_the_density_of_the_rows_left():
+    data = make_data(4)
+    wide = Normal(0.8)
+    pairs = Pairs(data, Normal(0.3), 0, method="weighted", k=2, negatives=wide)
+    anchors = np.zeros(20_000, np.int64)
+    found = pairs.rows_for(anchors, np.random.default_rng(0))
+    assert len(set(found.positives.tolist())) > 1
+    for positive in np.unique(found.positives):
+        left = np.setdiff1d([1, 2, 3], positive)
+        logits = pairs._hard._power * wide.log_density(
+            data.latents[left], np.tile(data.latents[0], (2, 1))
+        )
+        expected = 1 / (1 + np.exp(logits[1] - logits[0]))
+        chosen = found.negatives[found.positives == positive]
+        assert set(chosen.tolist()) <= set(left.tolist())
+        assert (chosen == left[0]).mean() == pytest.approx(expected, abs=0.03)
+
+
+def test_several_hard_negatives_come_in_the_anchors_order():
+    data = make_data()
+    pairs = Pairs(data, Normal(0.1), 0, negatives="normal:0.3", negatives_per_anchor=4)
+    batch = pairs.batch(30)
+    np.testing.assert_array_equal(painted_rows(batch.negatives.images), batch.negatives.rows)
+    assert batch.negatives.rows.shape == (120,)
+    own = np.repeat(batch.anchors.latents, 4, axis=0)
+    other = np.tile(batch.anchors.latents, (4, 1))
+    assert rms(batch.negatives.latents - own) < 0.7 * rms(batch.negatives.latents - other)
+
+
+def test_look_ups_may_choose_among_all_images():
+    data = make_data(1_000, rendered="normal:0.2")
+    anchors = np.arange(1_000)
+    spreads = {}
+    for candidates in ("rows", "all"):
+        pairs = Pairs(data, Normal(0.2), 0, method="nearest", candidates=candidates)
+        batch = pairs.gather(pairs.rows_for(anchors, np.random.default_rng(0)))
+        spreads[candidates] = rms(batch.positives.latents - batch.anchors.latents)
+        rows = batch.positives.rows
+        late = rows >= 1_000
+        assert late.any() == (candidates == "all")
+        np.testing.assert_array_equal(
+            batch.positives.latents[late], data.pairs.latents[rows[late] - 1_000]
+        )
+        painted = np.where(late, rows + 99_000, rows)
+        np.testing.assert_array_equal(painted_rows(batch.positives.images), painted)
+    assert spreads["all"] < 0.9 * spreads["rows"]  # the rendered positives lie closer
+    exact = Pairs(data, None, 0, candidates="all").batch(50)
+    np.testing.assert_array_equal(exact.positives.rows, exact.anchors.rows + 1_000)
+    np.testing.assert_array_equal(
+        painted_rows(exact.positives.images), exact.anchors.rows + 100_000
+    )
+
+
+def test_classes_hold_among_all_images():
+    classes = np.arange(200) % 3
+    data = make_data(200, classes, rendered="normal:0.2")
+    pairs = Pairs(
+        data, "normal:0.2", 0, method="weighted", candidates="all", negatives="normal:0.5"
+    )
+    rows = pairs.rows_for(np.arange(200), np.random.default_rng(0))
+    for found in (rows.positives, rows.negatives):
+        assert (classes[found % 200] == classes).all() and (found >= 200).any()
+
+
+def test_all_images_of_data_without_positives_are_its_rows():
+    data = make_data(300)
+    one, two = (Pairs(data, Normal(0.2), 0, candidates=name).batch(40) for name in ("rows", "all"))
+    np.testing.assert_array_equal(one.positives.rows, two.positives.rows)
+
+
+def test_augmented_pairs_are_the_anchors_own_rows():
+    data = make_data(300)
+    batch = Pairs(data, None, 0, method="augmented").batch(40)
+    np.testing.assert_array_equal(batch.positives.rows, batch.anchors.rows)
+    np.testing.assert_array_equal(batch.positives.images, batch.anchors.images)
+    with pytest.raises(ValueError, match="anchor's own row"):
+        Pairs(data, Normal(0.1), 0, method="augmented")
+
+
+def test_anchors_do_not_depend_on_the_method():
+    data = make_data(500, rendered="normal:0.2")
+    batches = [
+        Pairs(data, None if method == "augmented" else "normal:0.2", 3, method=method).batch(60)
+        for method in METHODS
+    ]
+    for batch in batches[1:]:
+        np.testing.assert_array_equal(batch.anchors.rows, batches[0].anchors.rows)
+
+
 def test_exact_serves_the_rendered_positive_and_is_the_default():
     data = make_data(rendered="normal:0.1")
     pairs = Pairs(data, Normal(0.1), 0, negatives="normal:0.4")
@@ -221,6 +351,10 @@ def test_sphere():
         ({"method": "exact"}, "needs rendered positives"),
         ({"method": "neares"}, "Did you mean 'nearest'"),
         ({"negatives": "normal:0.05"}, "must be wider"),
+        ({"negatives": "normal:0.2", "negatives_method": "exact"}, "`negatives_method`"),
+        ({"negatives": "normal:0.2", "negatives_per_anchor": 0}, "`negatives_per_anchor` must be"),
+        ({"method": "weighted", "negatives": "normal:0.2", "k": 49}, "between 1 and 48"),
+        ({"candidates": "everything"}, "`candidates`"),
         ({"seed": -1}, "`seed`"),
         ({"seed": 0.5}, "`seed`"),
         ({"conditional": Fixed(), "method": "weighted"}, "no density"),
@@ -244,6 +378,11 @@ def test_a_class_smaller_than_k_is_refused():
         Pairs(make_data(50, classes), Normal(0.1), 0, method="weighted")
     pairs = Pairs(make_data(50, classes), Normal(0.1), 0)
     assert (pairs.rows_for(np.arange(45, 50), np.random.default_rng(0)).positives >= 45).all()
+
+
+def test_hard_negatives_need_a_third_row():
+    with pytest.raises(ValueError, match="must have 3 rows"):
+        Pairs(make_data(2), Normal(0.1), 0, negatives=Normal(0.5))
 
 
 def test_a_batch_needs_a_row():
