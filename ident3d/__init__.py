@@ -10,56 +10,51 @@ Names are imported on first use, so that `ident3d --help` does not wait for FAIS
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from . import factors, metrics, spaces
-    from .conditionals import VMF, Anisotropic, Fixed, GenNorm, Laplace, Normal, Product
-    from .conditionals import registry as conditionals
-    from .dataset import Dataset, load, sample
-    from .errors import DataError
-    from .factors import FACTORS, Factor
-    from .pairs import Pairs
-    from .spaces import Box, Sphere, Unbounded
-
 __version__ = "0.1.0"
-__all__ = [
-    "FACTORS",
-    "VMF",
-    "Anisotropic",
-    "Box",
-    "DataError",
-    "Dataset",
-    "Factor",
-    "Fixed",
-    "GenNorm",
-    "Laplace",
-    "Normal",
-    "Pairs",
-    "Product",
-    "Sphere",
-    "Unbounded",
-    "conditionals",
-    "factors",
-    "load",
-    "metrics",
-    "sample",
-    "spaces",
-]
 
-_HOMES = {
-    "conditionals": ("VMF", "Anisotropic", "Fixed", "GenNorm", "Laplace", "Normal", "Product"),
-    "dataset": ("Dataset", "load", "sample"),
-    "errors": ("DataError",),
-    "factors": ("FACTORS", "Factor"),
-    "metrics": (),
-    "pairs": ("Pairs",),
-    "spaces": ("Box", "Sphere", "Unbounded"),
+_HOMES = {  # public name -> its module; a module is at home in the package
+    **dict.fromkeys(("conditionals", "factors", "metrics", "spaces"), ""),
+    **dict.fromkeys(("VMF", "Anisotropic", "Fixed", "GenNorm", "Laplace"), ".conditionals"),
+    **dict.fromkeys(("Normal", "Product"), ".conditionals"),
+    **dict.fromkeys(("Dataset", "load", "sample"), ".dataset"),
+    **dict.fromkeys(("DataError",), ".errors"),
+    **dict.fromkeys(("FACTORS", "Factor"), ".factors"),
+    **dict.fromkeys(("Pairs",), ".pairs"),
+    **dict.fromkeys(("Box", "Sphere", "Unbounded"), ".spaces"),
 }
 
+if TYPE_CHECKING:  # the table once more, as type checkers read it: `as` makes a name public
+    from . import conditionals as conditionals
+    from . import factors as factors
+    from . import metrics as metrics
+    from . import spaces as spaces
+    from .conditionals import VMF as VMF
+    from .conditionals import Anisotropic as Anisotropic
+    from .conditionals import Fixed as Fixed
+    from .conditionals import GenNorm as GenNorm
+    from .conditionals import Laplace as Laplace
+    from .conditionals import Normal as Normal
+    from .conditionals import Product as Product
+    from .dataset import Dataset as Dataset
+    from .dataset import load as load
+    from .dataset import sample as sample
+    from .errors import DataError as DataError
+    from .factors import FACTORS as FACTORS
+    from .factors import Factor as Factor
+    from .pairs import Pairs as Pairs
+    from .spaces import Box as Box
+    from .spaces import Sphere as Sphere
+    from .spaces import Unbounded as Unbounded
+else:  # hidden from them, or every misspelt name would seem to exist
+    __all__ = sorted(_HOMES)
 
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f".{home}", __name__), name)
-        if name == home and name in __all__:
-            return importlib.import_module(f".{home}", __name__)
-    raise AttributeError(f"module 'ident3d' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'ident3d' has no attribute {name!r}")
+        if not _HOMES[name]:
+            return importlib.import_module(f".{name}", __name__)
+        return getattr(importlib.import_module(_HOMES[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

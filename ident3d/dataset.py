@@ -1,11 +1,12 @@
 """Reading a data set: the manifest, and one split of it as images, latents and pairs.
 
 data = ident3d.load("3dident/train")
-data.images[[5, 3, 900]]    # uint8 (3, H, W, 3), in the order asked for
+data.images[[5, 3, 900]]    # uint8 (3, H, W, 3), in the order requested
 data.latents                # float32 (n, d), unit latents
 """
 
 import importlib.resources
+import itertools
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .errors import DataError
-from .factors import Factor
+from .factors import Factor, varying
 from .files import canonical_sha256
 from .shards import MANIFEST, Description, read_manifest
 from .shards import check_split_name as check_split_name
@@ -43,7 +44,7 @@ class Dataset:
 
     @cached_property
     def images(self) -> Images:
-        """All images, array-like: `images[rows]` gathers across shards in the order asked."""
+        """All images, array-like: `images[rows]` gathers across shards in the order requested."""
         return Images(self.path, self._entry["shards"], self.resolution)
 
     @cached_property
@@ -103,9 +104,25 @@ class Dataset:
         return self._description
 
     @cached_property
+    def varying(self) -> tuple[Factor, ...]:
+        """The factors that differ between rows; the others are constant in this split."""
+        return tuple(itertools.compress(self.factors, varying(self.latents)))
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the description and every file's digest: equal data, equal fingerprint."""
         return canonical_sha256({"split": self.split, **self._entry})
+
+    def to_memory(self, limit: int = 4 << 30) -> "Dataset":
+        """Keep all images, rendered positives included, in RAM if they take at most `limit` bytes.
+
+        Returns the data set itself. Forked workers share the memory; a pickled copy reads files.
+        """
+        parts = [self.images, *([self.pairs.images] if self.pairs else [])]
+        if sum(part.nbytes for part in parts) <= limit:
+            for part in parts:
+                part.to_memory()
+        return self
 
     def files(self) -> list[dict[str, Any]]:
         """Manifest entries of all files: name, rows, bytes, sha256."""

@@ -1,5 +1,6 @@
 """The images of a split as one array-like, read row by row from its shards."""
 
+import math
 import os
 import threading
 from collections.abc import Iterator
@@ -17,10 +18,11 @@ _OPEN_FILES = 256  # handles kept per process; further shards are opened for one
 
 
 class Images:
-    """Array-like uint8 (n, H, W, 3) over shards; gathers rows in the order asked for.
+    """Array-like uint8 (n, H, W, 3) over shards; gathers rows in the order requested.
 
     Uncompressed shards are read with `pread`, one call per row and straight into the result: no
-    state to share, so threads and forked workers cannot disturb each other.
+    state to share, so threads and forked workers cannot disturb each other. Once `to_memory` has
+    read all of them, rows come from RAM: in forked workers too, while a pickled copy reads files.
     """
 
     dtype = np.dtype(np.uint8)
@@ -34,7 +36,17 @@ class Images:
         self._shards = shards
         self._starts = np.concatenate([[0], np.cumsum(counts)])
         self._numbers = np.arange(self.shape[0])
-        self._forget_handles()
+        self._start_afresh()
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all images as one array."""
+        return math.prod(self.shape)
+
+    def to_memory(self) -> None:
+        """Read all images once and keep them."""
+        if self._memory is None:
+            self._memory = self[:]
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -42,6 +54,8 @@ class Images:
     def __getitem__(self, key: Any) -> np.ndarray:
         """Read one image (an integer) or several (a slice, list, array or mask)."""
         rows = self._numbers[key]  # numpy's own rules, negative numbers and IndexError included
+        if self._memory is not None:
+            return self._memory.take(rows, axis=0)  # a copy, for slices as well
         images = np.empty((rows.size, *self.shape[1:]), np.uint8)
         flat = np.atleast_1d(rows).ravel()
         shards = np.searchsorted(self._starts, flat, side="right") - 1
@@ -56,11 +70,16 @@ class Images:
         return f"Images({str(self._folder)!r}, shape={self.shape})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle without handles; the receiving process opens its own."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_handles", "_pid", "_lock")}
+        """Pickle without handles and images: the receiving process opens its own files."""
+        own = ("_handles", "_pid", "_lock", "_memory")
+        return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._start_afresh()
+
+    def _start_afresh(self) -> None:
+        self._memory: np.ndarray | None = None
         self._forget_handles()
 
     def _forget_handles(self) -> None:

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
+import ident3d
 from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.files import canonical_sha256
@@ -42,6 +43,34 @@ def test_pairs_belong_to_their_rows(data):
     assert np.array_equal(data.pairs.latents, data.latents * np.float32(0.9))
     assert (data.pairs.images[:][:, 0, 0, 2] == 1).all()
     assert painted_row(data.pairs.images[[7, 2]]).tolist() == [7, 2]
+
+
+def test_images_in_memory_are_the_same(data, monkeypatch):
+    keys = [[5, 3, 19, 3], -1, slice(6, 9), np.arange(20) % 9 == 0, [], np.array([[1], [2]])]
+    read = [data.images[key] for key in keys]
+    positives = data.pairs.images[:]
+    assert data.to_memory(limit=2 * data.images.nbytes - 1) is data
+    assert data.images._memory is None  # anchors alone would fit, but not with their positives
+    assert data.to_memory(limit=2 * data.images.nbytes) is data
+    assert data.images.nbytes == data.images[:].nbytes
+    copy = pickle.loads(pickle.dumps(data))
+    monkeypatch.setattr(data.images, "_open", lambda shard: pytest.fail("read a file"))
+    for key, expected in zip(keys, read, strict=True):
+        assert np.array_equal(data.images[key], expected)
+        assert data.images[key].shape == expected.shape
+    data.images[2:5][:] = 0  # the caller's copy, not the data
+    assert painted_row(data.images[2:5]).tolist() == [2, 3, 4]
+    with pytest.raises(IndexError):
+        data.images[20]
+    shutil.rmtree(data.path)
+    assert np.array_equal(data.pairs.images[:], positives)
+    with pytest.raises(DataError, match="is missing"):  # a pickled copy has its own files to open
+        copy.images[0]
+
+
+def test_varying_factors(tmp_path):
+    assert ident3d.sample().varying == ident3d.FACTORS
+    assert make_dataset(tmp_path, rows=1).varying == ()
 
 
 def _read(data, queue):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ident3d.factors import FACTORS, as_latents, columns, to_scene, to_unit
+from ident3d.factors import FACTORS, as_latents, columns, to_scene, to_unit, varying
 
 
 def test_scene_ranges_are_those_of_the_paper():
@@ -39,3 +39,10 @@ def test_unknown_factor_names_the_nearest():
 def test_bad_latents_are_one_sentence(change, rule):
     with pytest.raises(ValueError, match=rule):
         as_latents(change(np.zeros((4, len(FACTORS)))))
+
+
+def test_factors_that_vary():
+    latents = np.zeros((3, 4), np.float32)
+    latents[1, 2] = latents[:, 0] = 0.5
+    assert varying(latents).tolist() == [False, False, True, False]
+    assert not varying(latents[:0]).any()
