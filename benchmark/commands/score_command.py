@@ -13,7 +13,7 @@ from ident3d.dataset import Dataset, load
 from ident3d.errors import DataError
 
 from ..results import PROTOCOLS, scored_rows
-from ..results.entries import MAX_VALUE
+from ..results.embeddings import finite, read_embeddings
 from ..results.records import image_record, scored_latents
 from ..results.strict_json import read_json
 
@@ -89,22 +89,9 @@ def score(
         click.echo(f"Wrote {path}.", err=as_json)
 
 
-def read_embeddings(path: Path) -> np.ndarray:
-    """Read a .npy file; arrays of Python objects would run code and are refused."""
-    try:
-        with open(path, "rb") as stream:
-            return np.lib.format.read_array(stream, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise DataError(f"{path} is no .npy file of plain numbers ({error}).") from None
-
-
 def check_embeddings(z_hat: np.ndarray, data: Dataset, protocol: str = "clean") -> np.ndarray:
     """Return the embeddings of the rows that the protocol scores, or say what does not fit."""
     latents, _ = scored_latents(data, protocol)
-    if z_hat.ndim != 2 or z_hat.dtype.kind not in "fiu":
-        raise ValueError(
-            f"`embeddings` must be numbers of shape (n, k), got {z_hat.dtype} {z_hat.shape}."
-        )
     if len(z_hat) == len(data):
         z_hat = z_hat[: scored_rows(protocol, len(data))]
     if len(z_hat) != len(latents):
@@ -112,13 +99,7 @@ def check_embeddings(z_hat: np.ndarray, data: Dataset, protocol: str = "clean") 
             f"`embeddings` must have a row for each of the {len(data):,} images, "
             f"got {len(z_hat):,}."
         )
-    fits = (np.abs(z_hat) <= MAX_VALUE).all(1)  # NaN does not
-    if not fits.all():
-        row = int(np.argmin(fits))
-        raise ValueError(
-            f"`embeddings` must be finite, below {MAX_VALUE:g}; row {row} holds NaN or more."
-        )
-    return z_hat
+    return finite(z_hat, "`embeddings`")
 
 
 def score_table(scores: dict[str, Any]) -> str:

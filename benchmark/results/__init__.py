@@ -1,5 +1,7 @@
 """Result records and leaderboard entries: written, read and verified."""
 
-from .result import PROTOCOLS, Result, commit, environment, load, load_all, scored_rows
+from .environment import commit, environment
+from .loading import load_all
+from .result import PROTOCOLS, Result, load, scored_rows
 
 __all__ = ["PROTOCOLS", "Result", "commit", "environment", "load", "load_all", "scored_rows"]

@@ -7,27 +7,40 @@ An entry comes from a stranger: nothing in it is executed, sizes are limited, fi
 here from the seeds, links are refused.
 """
 
-import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
+from msgspec import Meta, Struct
 
-from ident3d.dataset import canonical_sha256
 from ident3d.errors import DataError
-from ident3d.shards import file_sha256
+from ident3d.files import canonical_sha256, file_digest, write_bytes
 
 from ..scoring import PROVABLE
-from .result import Result, load
-from .schema import MAX_DIM
-from .strict_json import parse_json, read_json
+from .embeddings import read_embeddings, save_embeddings
+from .result import MAX_DIM, Result, load
+from .strict_json import read_json, stated
 
-KIND = "ident3d-entry"
-VERSION = 1
 MAX_EMBEDDINGS = 600_000_000  # bytes of one file: 250,000 rows of 256 doubles fit
-MAX_VALUE = 1e15  # squares and sums of embeddings stay finite
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class Entry(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="ident3d-entry",
+):
+    """What `entry.json` holds: runs that differ in their seed, each seed's embeddings, a seal."""
+
+    records: Annotated[list[Result], Meta(min_length=1, max_length=100)]
+    embeddings: Annotated[dict[str, Digest], Meta(max_length=100)]  # seed -> digest of its file
+    seal: str = ""
+    version: Literal[1] = 1
 
 
 def pack(records: Sequence[str | Path], out: str | Path) -> Path:
@@ -41,75 +54,46 @@ def pack(records: Sequence[str | Path], out: str | Path) -> Path:
         raise ValueError(f"`out` must be a new or empty folder, got {str(out)!r}.")
     results = [load(path) for path in paths]
     _check_together(results, "`records`")
-    arrays = [read_embeddings(path.with_suffix(".npy")) for path in paths]
+    arrays = [submitted(path.with_suffix(".npy")) for path in paths]
     out.mkdir(parents=True, exist_ok=True)
     digests = {}
     for result, array in zip(results, arrays, strict=True):
         path = out / embeddings_name(result.seed)
-        with open(path, "wb") as stream:
-            np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
-        digests[str(result.seed)] = file_sha256(path)
-    entry = {
-        "kind": KIND,
-        "version": VERSION,
-        "records": [parse_json(_provable(result).to_json()) for result in results],
-        "embeddings": digests,
-    }
-    entry["seal"] = seal(entry)
-    (out / "entry.json").write_text(json.dumps(entry, allow_nan=False, indent=1), "utf-8")
+        save_embeddings(path, array)
+        digests[str(result.seed)] = file_digest(path)
+    entry = Entry(records=[_provable(result) for result in results], embeddings=digests)
+    content = msgspec.to_builtins(entry)
+    text = msgspec.json.encode(content | {"seal": seal(content)})  # keeps the factors' order
+    write_bytes(out / "entry.json", msgspec.json.format(text, indent=1))
     return out
 
 
-def read_entry(folder: Path) -> tuple[dict[str, Any], list[Result]]:
+def read_entry(folder: Path) -> Entry:
     """Read `entry.json`, check its shape, its seal and that the folder holds nothing else."""
     if folder.is_symlink() or not folder.is_dir():
         raise ValueError(f"`entry` must be a folder, got {str(folder)!r}.")
     path = folder / "entry.json"
     found = read_json(path)
-    if not isinstance(found, dict) or found.get("kind") != KIND:
-        raise DataError(f'{path} is no entry: `"kind": "{KIND}"` is missing.')
-    if type(found.get("version")) is not int or found["version"] != VERSION:
-        raise DataError(f"{path} must have version {VERSION}; update ident3d.")
-    if set(found) != {"kind", "version", "records", "embeddings", "seal"}:
-        raise DataError(f"{path} must hold kind, version, records, embeddings and seal alone.")
-    records, digests = found["records"], found["embeddings"]
-    if not isinstance(records, list) or not 0 < len(records) <= 100:
-        raise DataError(f"{path} must hold 1 to 100 records.")
-    if not isinstance(digests, dict) or not all(isinstance(d, str) for d in digests.values()):
-        raise DataError(f"{path} must name a digest for each seed's embeddings.")
-    if not all(isinstance(record, dict) for record in records):
-        raise DataError(f"{path} must hold records, got something else.")
-    results = [Result.from_json(record, str(path)) for record in records]
-    _check_together(results, str(path))
-    if found["seal"] != seal(found):
-        raise DataError(f"{path} was changed after packing: its seal does not agree.")
-    _check_files(folder, results)
-    return found, results
-
-
-def read_embeddings(path: Path) -> np.ndarray:
-    """Read a plain .npy matrix of limited size; never a pickle, never an archive."""
-    if path.is_symlink() or not path.is_file():
-        raise DataError(f"{path} is missing; an entry carries the embeddings of each seed.")
-    if path.stat().st_size > MAX_EMBEDDINGS:
-        raise DataError(f"{path} must have at most {MAX_EMBEDDINGS} bytes.")
     try:
-        array = np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, OSError, OverflowError) as error:
-        raise DataError(f"{path} is no plain .npy matrix: {str(error)[:200]}") from error
-    if array.ndim != 2 or array.dtype not in (np.float32, np.float64):
+        entry = stated(found, Entry)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
+    _check_together(entry.records, str(path))
+    if entry.seal != seal(found):
+        raise DataError(f"{path} was changed after packing: its seal does not agree.")
+    _check_files(folder, entry.records)
+    return entry
+
+
+def submitted(path: Path) -> np.ndarray:
+    """Read the embeddings of an entry: a stranger's, so within limits, and no link."""
+    if path.is_symlink() or (path.is_file() and path.stat().st_size > MAX_EMBEDDINGS):
+        raise DataError(f"{path} must be a plain file of at most {MAX_EMBEDDINGS} bytes.")
+    array = read_embeddings(path)
+    if array.dtype not in (np.float32, np.float64) or array.shape[1] > MAX_DIM:
         raise DataError(
-            f"{path} must be float32 or float64 (n, k), got {array.dtype} {array.shape}."
-        )
-    if not 0 < array.shape[1] <= MAX_DIM or len(array) < 2:
-        raise DataError(
-            f"{path} must have 2 rows or more of 1 to {MAX_DIM} values, got {array.shape}."
-        )
-    array = np.array(array)
-    if not (np.abs(array) <= MAX_VALUE).all():  # NaN fails this too
-        row = int(np.argmin((np.abs(array) <= MAX_VALUE).all(axis=1)))
-        raise DataError(
-            f"{path} must be finite and sane; row {row} holds {array[row].tolist()!s:.60}."
+            f"{path} must be float32 or float64, 1 to {MAX_DIM} values in a row, "
+            f"got {array.dtype} {array.shape}."
         )
     return array
 
@@ -126,7 +110,7 @@ def seal(entry: dict[str, Any]) -> str:
 
 def _provable(result: Result) -> Result:
     kept = {name: value for name, value in result.scores.items() if name in PROVABLE}
-    return replace(result, scores=kept)
+    return msgspec.structs.replace(result, scores=kept)
 
 
 def _check_together(results: Sequence[Result], where: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 def environment() -> dict[str, Any]:
     """Describe this machine: versions, processor, GPU. No names of users or hosts."""
-    versions = {}
+    versions: dict[str, str | None] = {}
     for package in ("ident3d", "numpy", "torch", "torchvision", "faiss-cpu", "scikit-learn"):
         try:
             versions[package] = importlib.metadata.version(package)

@@ -9,8 +9,8 @@ from ident3d.dataset import Dataset
 from ident3d.errors import DataError
 
 from ..scoring import PROVABLE, correlation, points, score
-from .result import Result, commit, environment, scored_rows
-from .schema import MAX_DIM
+from .environment import commit, environment
+from .result import MAX_DIM, Result, scored_rows
 
 
 def scored_latents(

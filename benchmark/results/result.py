@@ -5,39 +5,72 @@ result.save("results", embeddings=z_hat)  # results/<id>.json and, to submit it,
 results = load_all("results")
 """
 
-import hashlib
 import json
-import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Mapping, Sized
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
+import msgspec
 import numpy as np
+from msgspec import Meta, Struct
 
 from ident3d.errors import DataError
+from ident3d.files import sha256, write_bytes
 
-from .environment import commit, environment
-from .schema import CHECKS, PROTOCOLS, REQUIRED, VERSION
-from .strict_json import MAX_NAME, parse_json, read_json
-
-__all__ = [
-    "PROTOCOLS",
-    "Result",
-    "commit",
-    "environment",
-    "load",
-    "load_all",
-    "scored_rows",
-]
+from .embeddings import save_embeddings
+from .strict_json import MAX_LIST, MAX_NAME, Name, parse_json, plain, read_json, shaped, stated
 
 KIND = "ident3d-result"  # what tells a record from any other JSON file
+PROTOCOLS = {
+    "clean": "Whole split, encoder in eval mode, R2 fit on one half and scored on the other.",
+    "paper": "As released: the first 4,096 rows, batch-norm in training mode, R2 fit where scored.",
+}
 PAPER_ROWS = 4096
+MAX_DIM = 256  # latent dimensions
+MAX_POINTS = 2_000  # rows of `points`: a sample for the plots, not the data
+
+Number = int | float | None  # None: not computed
+Line = Annotated[list[Number], Meta(max_length=MAX_DIM)]
+Curve = Annotated[list[Number], Meta(max_length=MAX_LIST)]
+Rows = Annotated[list[Line], Meta(max_length=MAX_POINTS)]
+Scores = dict[str, Number | dict[str, Number]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Result:
+class DataStated(TypedDict):
+    """What a record must say of its data set."""
+
+    name: Name
+    fingerprint: Name
+
+
+class _Fields(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=KIND
+):
+    """The fields of a record and their types."""
+
+    method: Name
+    experiment: Name
+    tier: Name
+    protocol: Name
+    seed: Annotated[int, Meta(ge=0)]
+    scores: dict[str, Any]
+    data: dict[str, Any] | None = None
+    settings: dict[str, Any] | None = None
+    curves: Annotated[dict[Name, Curve], Meta(max_length=50)] | None = None
+    metric: Line | None = None
+    metric_true: Line | None = None
+    correlation: Annotated[list[Line], Meta(max_length=MAX_DIM)] | None = None
+    factors: Annotated[list[Name], Meta(max_length=MAX_DIM)] | None = None
+    points: Annotated[dict[Literal["true", "predicted"], Rows], Meta(min_length=2)] | None = None
+    environment: dict[str, Any] | None = None
+    commit: Annotated[str, Meta(max_length=MAX_NAME)] | None = None
+    seconds: Annotated[float, Meta(ge=0)] | None = None
+    command: str | None = None
+    version: Literal[1] = 1
+
+
+class Result(_Fields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=KIND):
     """One run. None means "not computed"; NaN and infinity are refused.
 
     Args:
@@ -62,31 +95,23 @@ class Result:
         version: Version of this schema.
     """
 
-    method: str
-    experiment: str
-    tier: str
-    protocol: str
-    seed: int
-    scores: dict[str, Any]
-    data: dict[str, Any] | None = None
-    settings: dict[str, Any] | None = None
-    curves: dict[str, list] | None = None
-    metric: list | None = None
-    metric_true: list | None = None
-    correlation: list[list] | None = None
-    factors: list[str] | None = None
-    points: dict[str, list[list]] | None = None
-    environment: dict[str, Any] | None = None
-    commit: str | None = None
-    seconds: float | None = None
-    command: str | None = None
-    version: int = VERSION
-
     def __post_init__(self) -> None:
-        for name, check in CHECKS.items():
-            value = getattr(self, name)
-            if value is not None or name in REQUIRED:
-                object.__setattr__(self, name, check(value, name))
+        # msgspec checks types when it reads, not when a struct is made: checked here, both are.
+        names = self.__struct_fields__
+        checked = shaped({name: plain(getattr(self, name), name) for name in names}, _Fields)
+        for name in names:
+            msgspec.structs.force_setattr(self, name, getattr(checked, name))
+        if self.protocol not in PROTOCOLS:
+            known = ", ".join(PROTOCOLS)
+            raise ValueError(f"`protocol` must be one of {known}; got {self.protocol!r:.40}.")
+        shaped(self.scores, Scores, "scores")
+        if self.data is not None:
+            shaped(self.data, DataStated, "data")
+        _even("curves", (self.curves or {}).values())
+        _even("correlation", self.correlation or [])
+        points = self.points or {"true": [], "predicted": []}
+        _even("points", points.values())
+        _even("points", [*points["true"], *points["predicted"]])
 
     @property
     def id(self) -> str:
@@ -95,7 +120,8 @@ class Result:
             re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-")[:40] or "x"
             for part in (self.experiment, self.method, self.tier, self.protocol)
         )
-        return f"{readable}_s{self.seed}_{_digest([self.group, self.seed])}"
+        digest = sha256(json.dumps([self.group, self.seed]).encode())[:8]
+        return f"{readable}_s{self.seed}_{digest}"
 
     @property
     def group(self) -> tuple[str, ...]:
@@ -107,22 +133,14 @@ class Result:
 
     def to_json(self) -> str:
         """Write the record as JSON text."""
-        return json.dumps({"kind": KIND} | asdict(self), allow_nan=False, ensure_ascii=False)
+        return msgspec.json.encode(self).decode()
 
     @classmethod
     def from_json(cls, record: str | Mapping[str, Any], source: str = "the record") -> "Result":
         """Read a record from JSON text or parsed JSON; raises `DataError` for anything odd."""
         try:
-            found = dict(parse_json(record) if isinstance(record, str) else record)
-            if found.pop("kind", None) != KIND:
-                raise ValueError(f'is no result record: `"kind": "{KIND}"` is missing')
-            known = {field.name for field in fields(cls)}
-            if unknown := sorted(str(key)[:MAX_NAME] for key in found if key not in known):
-                raise ValueError(f"has an unknown field {unknown[0]!r}")
-            if missing := sorted(REQUIRED - set(found)):
-                raise ValueError(f"lacks `{missing[0]}`")
-            return cls(**found)
-        except (ValueError, TypeError) as error:
+            return stated(parse_json(record) if isinstance(record, str) else record, cls)
+        except ValueError as error:
             raise DataError(f"{source}: {error}") from error
 
     def save(self, folder: str | Path, embeddings: np.ndarray | None = None) -> Path:
@@ -130,20 +148,11 @@ class Result:
 
         The embeddings, in the order of `scored_rows`, are what `benchmark pack` submits.
         """
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        path = Path(folder) / f"{self.id}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
         if embeddings is not None:
-            array = np.asarray(embeddings)
-            if array.dtype not in (np.float32, np.float64):
-                array = array.astype(np.float64)
-            partial = folder / f".{self.id}.npy"
-            with open(partial, "wb") as stream:
-                np.save(stream, array, allow_pickle=False)
-            os.replace(partial, folder / f"{self.id}.npy")
-        partial = folder / f".{self.id}.partial"
-        partial.write_text(self.to_json(), "utf-8")
-        path = folder / f"{self.id}.json"
-        os.replace(partial, path)
+            save_embeddings(path.with_suffix(".npy"), embeddings)
+        write_bytes(path, self.to_json().encode())
         return path
 
 
@@ -152,44 +161,11 @@ def load(path: str | Path) -> Result:
     return Result.from_json(read_json(Path(path)), str(path))
 
 
-def load_all(folder: str | Path, refused: list[str] | None = None) -> list[Result]:
-    """Read every record below `folder`: single records and packed entries.
-
-    A bad file raises `DataError`; with a list `refused` it is left out and its sentence added.
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise ValueError(f"`results` must be a folder of records, got {str(folder)!r}.")
-    found: dict[str, tuple[Path, Result]] = {}
-    # rglob does not walk into linked folders; read_json refuses linked files.
-    for path in sorted(folder.rglob("*.json")):
-        if any(part.startswith(".") for part in path.relative_to(folder).parts):
-            continue  # unfinished runs keep their state in a hidden folder
-        try:
-            for result in _records(path):
-                if result.id in found:
-                    raise DataError(f"{path} repeats the run of {found[result.id][0]}.")
-                found[result.id] = (path, result)
-        except DataError as error:
-            if refused is None:
-                raise
-            refused.append(str(error))
-    return sorted((result for _, result in found.values()), key=lambda r: (*r.group, r.seed))
-
-
 def scored_rows(protocol: str, rows: int) -> int:
     """How many rows of a split, from its first, a protocol scores."""
     return min(rows, PAPER_ROWS) if protocol == "paper" else rows
 
 
-def _records(path: Path) -> list[Result]:
-    if path.name == "entry.json":
-        from .entries import read_entry
-
-        return read_entry(path.parent)[1]
-    record = read_json(path)
-    return [Result.from_json(record if isinstance(record, dict) else {}, str(path))]
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:8]
+def _even(what: str, lists: Collection[Sized]) -> None:
+    if len({len(one) for one in lists}) > 1:
+        raise ValueError(f"`{what}` must have lists of one length.")

@@ -1,24 +1,34 @@
-"""Checks for JSON that comes from strangers: strict parsing, and limits on everything.
+"""JSON that comes from strangers: strict parsing, limits on everything, errors in a sentence.
 
-Past these functions a value holds plain dicts, lists, strings, finite numbers, booleans and None.
+msgspec checks a value against a type. What it does not know is done here: it takes the last of two
+equal keys, and any character in a text.
 """
 
 import json
 import math
+import re
+from collections import Counter
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from ident3d.errors import DataError
 
 MAX_BYTES = 8_000_000  # of one JSON file
+MAX_NESTED = 32  # brackets inside brackets in a file
 MAX_NAME = 120  # characters of a method, an experiment, a key
 MAX_TEXT = 4_000  # characters of a command or a setting
 MAX_LIST = 20_000  # points of a curve
 MAX_KEYS = 400  # settings, scores
 MAX_DEPTH = 5  # nested settings
+
+Name = Annotated[str, Meta(max_length=MAX_NAME, pattern=r"\S")]
+T = TypeVar("T")
 
 
 def read_json(path: Path) -> Any:
@@ -38,10 +48,30 @@ def read_json(path: Path) -> Any:
 
 def parse_json(source: str) -> Any:
     """Parse JSON text as strictly as `read_json`; raises `ValueError`."""
+    if _nesting(source) > MAX_NESTED:  # before the parser, which recurses
+        raise ValueError("nested too deeply")
+    return json.loads(
+        source, parse_constant=_no_constant, parse_int=_integer, object_pairs_hook=_unique
+    )
+
+
+def stated(found: Any, shape: type[T]) -> T:
+    """Turn parsed JSON into a tagged struct of version 1; raises `ValueError`."""
+    kind = shape.__struct_config__.tag  # type: ignore[attr-defined]  # every Struct has it
+    if not isinstance(found, dict) or found.get("kind") != kind:
+        raise ValueError(f'is no {kind}: `"kind": "{kind}"` is missing.')
+    version = found.get("version")
+    if type(version) is not int or version != 1:
+        raise ValueError(f"`version` must be 1, got {version!r:.40}; update ident3d.")
+    return shaped(found, shape)
+
+
+def shaped(value: Any, shape: type[T], what: str = "") -> T:
+    """Check plain JSON against a type; raises a `ValueError` that names the field."""
     try:
-        return json.loads(source, parse_constant=_no_constant, object_pairs_hook=_unique)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+        return msgspec.convert(value, shape)
+    except msgspec.ValidationError as error:
+        raise ValueError(_sentence(str(error), what)) from None
 
 
 def plain(value: Any, what: str, depth: int = MAX_DEPTH) -> Any:
@@ -51,15 +81,15 @@ def plain(value: Any, what: str, depth: int = MAX_DEPTH) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        return number(value, what)
+        return _number(value, what)
     if isinstance(value, str):
-        return text(value, what)
+        return _text(value, what)
     if depth == 0:
         raise ValueError(f"`{what}` must not be nested more than {MAX_DEPTH} deep.")
     if isinstance(value, Mapping):
         _limit(len(value), MAX_KEYS, what, "keys")
         return {
-            text(k, f"{what} key", MAX_NAME): plain(v, f"{what}.{k}"[:MAX_NAME], depth - 1)
+            _text(k, f"{what} key", MAX_NAME): plain(v, f"{what}.{k}"[:MAX_NAME], depth - 1)
             for k, v in value.items()
         }
     if isinstance(value, list | tuple):
@@ -68,10 +98,7 @@ def plain(value: Any, what: str, depth: int = MAX_DEPTH) -> Any:
     raise ValueError(f"`{what}` must be plain JSON, got {type(value).__name__}.")
 
 
-def number(value: Any, what: str) -> int | float:
-    """Check one finite number; what was not computed is None, never NaN."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"`{what}` must be a number, got {type(value).__name__}.")
+def _number(value: int | float, what: str) -> int | float:
     if isinstance(value, int) and abs(value) >= 2**63:
         raise ValueError(f"`{what}` must fit in 64 bits.")
     if not math.isfinite(value):
@@ -79,39 +106,14 @@ def number(value: Any, what: str) -> int | float:
     return value
 
 
-def text(value: Any, what: str, limit: int = MAX_TEXT) -> str:
+def _text(value: Any, what: str, limit: int = MAX_TEXT) -> str:
     """Check one string: short and printable, so no control or direction-changing characters."""
     if not isinstance(value, str):
         raise ValueError(f"`{what}` must be text, got {type(value).__name__}.")
-    if len(value) > limit:
-        raise ValueError(f"`{what}` must have at most {limit} characters, got {len(value)}.")
+    _limit(len(value), limit, what, "characters")
     if not value.isprintable():
         raise ValueError(f"`{what}` must be printable text on one line, got {value[:40]!r}.")
     return value
-
-
-def numbers(value: Any, what: str, limit: int = MAX_LIST) -> list[int | float | None]:
-    """Check a list of finite numbers or None."""
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"`{what}` must be a list of numbers, got {type(value).__name__}.")
-    _limit(len(value), limit, what, "items")
-    values = (v.item() if isinstance(v, np.generic) else v for v in value)
-    return [None if v is None else number(v, what) for v in values]
-
-
-def matrix(value: Any, what: str, rows: int, columns: int) -> list[list[int | float | None]]:
-    """Check a list of equally long rows of numbers, at most `rows` by `columns`."""
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"`{what}` must be a list of rows, got {type(value).__name__}.")
-    _limit(len(value), rows, what, "rows")
-    checked = [numbers(row, what, columns) for row in value]
-    if len({len(row) for row in checked}) > 1:
-        raise ValueError(f"`{what}` must have rows of one length.")
-    return checked
 
 
 def _limit(length: int, limit: int, what: str, unit: str) -> None:
@@ -119,14 +121,59 @@ def _limit(length: int, limit: int, what: str, unit: str) -> None:
         raise ValueError(f"`{what}` must have at most {limit} {unit}, got {length}.")
 
 
+def _nesting(source: str) -> int:
+    """Count how deep brackets stand in brackets, in linear time.
+
+    Right as far as the text is JSON, and no parser reads further.
+    """
+    # Without escapes, every second piece between quotation marks lies outside the strings.
+    outside = "".join(source.replace("\\\\", "").replace('\\"', "").split('"')[::2])
+    brackets = re.sub(r"[^][{}]+", "", outside)
+    return max(accumulate(1 if b in "[{" else -1 for b in brackets), default=0)
+
+
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 20:  # reading a long one takes quadratic time
+        raise ValueError(f"the integer {digits[:20]}... does not fit in 64 bits")
+    return int(digits)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in counts.items() if count > 1)
         raise ValueError(f"the key {twice[:MAX_NAME]!r} stands twice")
     return found
+
+
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "array": "a list",
+    "object": "a table of names",
+    "null": "null",
+    "bool": "true or false",
+}
+
+
+def _sentence(message: str, what: str) -> str:
+    """Put what msgspec found wrong into words that name the field."""
+    message, _, place = message[:400].partition(" - at ")
+    path = ".".join(filter(None, (what, place.replace("`key` in ", "").strip("`$."))))
+    if message.startswith("Expected "):
+        message = re.sub(
+            "`([a-z |]+)`",
+            lambda m: " or ".join(_WORDS.get(word, word) for word in m[1].split(" | ")),
+            message.replace("Expected ", "must be ", 1),
+        )
+        unit = "characters" if "text" in message else "items"
+        message = re.sub(r"of length <= (\d+)", rf"of at most \1 {unit}", message)
+        message = re.sub(r"of length >= (\d+)", rf"of at least \1 {unit}", message)
+        return f"`{path}` {message}."
+    return f"`{path}`: {message}" if path else f"{message}."

@@ -8,10 +8,10 @@ import numpy as np
 
 from ident3d.dataset import Dataset
 from ident3d.errors import DataError
-from ident3d.shards import file_sha256
+from ident3d.files import file_digest
 
 from .. import scoring
-from .entries import embeddings_name, read_embeddings, read_entry
+from .entries import embeddings_name, read_entry, submitted
 from .records import scored_latents
 from .result import Result, scored_rows
 
@@ -23,20 +23,20 @@ ROUNDED = 1e-3  # of what is drawn, which is kept rounded
 def verify(entry: str | Path, data: Dataset) -> list[dict[str, Any]]:
     """Compute every score of an entry again; returns them per seed, raises where they disagree."""
     folder = Path(entry)
-    found, results = read_entry(folder)
-    for result in results:
+    found = read_entry(folder)
+    for result in found.records:
         _check_data(result, data)
     checked = []
-    for result in results:
+    for result in found.records:
         path = folder / embeddings_name(result.seed)
-        if file_sha256(path) != found["embeddings"].get(str(result.seed)):
+        if file_digest(path) != found.embeddings.get(str(result.seed)):
             raise DataError(f"{path} was changed after packing: its digest is not the entry's.")
-        embeddings = read_embeddings(path)
+        embeddings = submitted(path)
         wanted = scored_rows(result.protocol, len(data))
         if len(embeddings) != wanted:
             raise DataError(
                 f"{path} holds {len(embeddings)} rows; protocol {result.protocol} scores "
-                f"{wanted} rows of {result.data['name']}."
+                f"{wanted} rows of {data.path}."
             )
         scores = _check_scores(result, *scored_latents(data, result.protocol), embeddings)
         checked.append({"seed": result.seed, "scores": scores})
@@ -44,7 +44,7 @@ def verify(entry: str | Path, data: Dataset) -> list[dict[str, Any]]:
 
 
 def _check_data(result: Result, data: Dataset) -> None:
-    stated = result.data
+    stated = result.data or {}
     if stated["fingerprint"] != data.fingerprint:
         raise DataError(
             f"The entry is for another data set: it states fingerprint "
@@ -77,8 +77,8 @@ def _check_scores(
         if result.scores.get(name) is None and true[name] is not None:
             raise DataError(f"The entry must state `{name}` of seed {result.seed}.")
     if result.correlation is not None:
-        shown = scoring.correlation(latents, embeddings)
-        _agree(result.correlation, shown, f"seed {result.seed}, correlation", ROUNDED)
+        matrix = scoring.correlation(latents, embeddings)
+        _agree(result.correlation, matrix, f"seed {result.seed}, correlation", ROUNDED)
     if result.points is not None:
         shown = scoring.points(latents, embeddings, result.protocol)
         _agree(result.points, shown, f"seed {result.seed}, points", ROUNDED)

@@ -82,10 +82,10 @@ def test_noise_scores_near_0(capsys, data, tmp_path):
     [
         (np.zeros((239, 10)), "a row for each of the 240 images, got 239"),
         (np.zeros(240), "shape \\(n, k\\)"),
-        (np.full((240, 10), np.nan), "row 0 holds NaN"),
+        (np.full((240, 10), np.nan), "row 0 holds nan"),
         (np.full((240, 10), 1e200), "below 1e\\+15"),
-        (np.zeros((240, 10), bool), "must be numbers"),
-        (np.array([{}] * 240), "plain numbers"),
+        (np.zeros((240, 10), bool), "must hold numbers"),
+        (np.array([{}] * 240), "no plain .npy"),
     ],
 )
 def test_what_does_not_fit_is_refused(capsys, data, tmp_path, embeddings, reason):

@@ -1,6 +1,5 @@
 import json
 import re
-from dataclasses import fields
 from html.parser import HTMLParser
 
 import pytest
@@ -10,6 +9,7 @@ from ident3d.benchmark.report import plots, svg, tables, write
 from ident3d.benchmark.report.markdown import escape, markdown
 from ident3d.benchmark.results import Result
 from ident3d.benchmark.scoring import scores
+from msgspec.structs import fields
 from PIL import Image
 
 from ident3d.errors import DataError

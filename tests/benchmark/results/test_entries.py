@@ -7,7 +7,8 @@ from click.testing import CliRunner
 from ident3d.benchmark.commands.entry_command import pack as pack_command
 from ident3d.benchmark.commands.entry_command import verify as verify_command
 from ident3d.benchmark.results import entries, load_all
-from ident3d.benchmark.results.entries import embeddings_name, pack, read_embeddings, seal
+from ident3d.benchmark.results.embeddings import read_embeddings
+from ident3d.benchmark.results.entries import embeddings_name, pack, seal, submitted
 from ident3d.benchmark.results.records import image_record
 from ident3d.benchmark.results.verification import verify
 from ident3d.benchmark.scoring import scores as scoring
@@ -72,7 +73,7 @@ def edit_embeddings(entry, change, seed=0):
     """Change a seed's embeddings, and make digest and seal fit again."""
     path = entry / embeddings_name(seed)
     np.save(path, change(np.load(path)))
-    edit(entry, lambda e: e["embeddings"].update({str(seed): entries.file_sha256(path)}))
+    edit(entry, lambda e: e["embeddings"].update({str(seed): entries.file_digest(path)}))
 
 
 def refused(entry, data, match):
@@ -86,6 +87,7 @@ def test_an_honest_entry_is_verified(probed, data):
     assert [one["seed"] for one in checked] == [0, 1]
     stated = json.loads((probed / "entry.json").read_text())["records"]
     assert checked[1]["scores"]["r2"] == pytest.approx(stated[1]["scores"]["r2"], abs=1e-9)
+    assert list(stated[0]["scores"]["r2_per_factor"]) == [f.name for f in data.factors]
 
 
 def test_an_entry_is_shown_on_the_leaderboard(entry):
@@ -187,10 +189,10 @@ def test_another_protocol_is_caught_by_its_rows(entry, data, monkeypatch):
         ("NaN", lambda a: np.where(a == a[3, 3], np.nan, a), "row 3 holds"),
         ("infinity", lambda a: np.where(a == a[3, 3], np.inf, a), "row 3 holds"),
         ("huge values", lambda a: a.astype(np.float64) * 1e200, "row 0 holds"),
-        ("one column", lambda a: a[:, 0], "float32 or float64"),
+        ("one column", lambda a: a[:, 0], r"shape \(n, k\)"),
         ("whole numbers", lambda a: a.astype(np.int64), "float32 or float64"),
         ("too wide", lambda a: np.zeros((ROWS, 300), np.float32), "1 to 256 values"),
-        ("no columns", lambda a: a[:, :0], "plain .npy|1 to 256 values"),
+        ("no columns", lambda a: a[:, :0], r"plain .npy|shape \(n, k\)"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*never changes:UserWarning")
@@ -240,7 +242,7 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path):
     with open(tmp_path / "x.npy", "wb") as stream:
         stream.truncate(entries.MAX_EMBEDDINGS + 1)  # sparse: takes no disk
     with pytest.raises(DataError, match="at most"):
-        read_embeddings(tmp_path / "x.npy")
+        submitted(tmp_path / "x.npy")
 
 
 def test_missing_files_strange_files_and_links_are_refused(entry, data, tmp_path):
@@ -256,18 +258,28 @@ def test_missing_files_strange_files_and_links_are_refused(entry, data, tmp_path
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda e: e.update(kind="x"), "no entry"),
-        (lambda e: e.update(version=2), "version 1"),
-        (lambda e: e.update(extra=1), "alone"),
-        (lambda e: e.update(records={}), "1 to 100 records"),
-        (lambda e: e.update(records=[1]), "must hold records"),
-        (lambda e: e.update(records=e["records"] * 60), "1 to 100 records"),
+        (lambda e: e.update(kind="x"), "no ident3d-entry"),
+        (lambda e: e.update(version=2), "`version` must be 1"),
+        (lambda e: e.update(extra=1), "unknown field `extra`"),
+        (lambda e: e.update(records={}), "`records` must be a list"),
+        (lambda e: e.update(records=[]), "at least 1 items"),
+        (lambda e: e.update(records=[1]), r"`records\[0\]` must be a table"),
+        (lambda e: e.update(records=e["records"] * 60), "at most 100 items"),
         (lambda e: e.update(records=e["records"][:1] * 2), "each seed once"),
-        (lambda e: e.update(embeddings=[]), "digest"),
-        (lambda e: e.update(embeddings={"0": "../x", "1": "y"}), "changed after packing"),
+        (lambda e: e.update(embeddings=[]), "`embeddings` must be a table"),
+        (lambda e: e.update(embeddings={"0": "../x", "1": "y"}), "`embeddings.* must be text"),
+        (lambda e: e.update(embeddings={"0": "0" * 64}), "changed after packing"),
         (lambda e: e["records"][0].update(method="<script>"), "one method and setting"),
-        (lambda e: e["records"][0].update(seed="../../x"), "`seed` must be a number"),
-        (lambda e: e["records"][0].update(method="x" * 10**6), "at most 120 characters"),
+        (lambda e: e["records"][0].update(seed="../../x"), "seed` must be a whole number"),
+        (
+            lambda e: e["records"][0].update(method="x" * 10**6),
+            "method` must be text of at most 120",
+        ),
+        (lambda e: e["records"][0].update(method="x" * 121), "method` must be text of at most 120"),
+        (
+            lambda e: e["records"][0].update(tier="a\u202eb"),
+            r"records\[0\]`: `tier` must be print",
+        ),
         (lambda e: [r.update(data=None) for r in e["records"]], "synthetic run"),
     ],
 )

@@ -1,8 +1,11 @@
 import json
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from ident3d.benchmark.results import Result, commit, environment, load, load_all, scored_rows
+from ident3d.benchmark.results.strict_json import parse_json
 
 from ident3d.errors import DataError
 from tests.support.samples import record
@@ -98,6 +101,13 @@ BAD = {
     "a list": "[]",
     "a number": "3",
     "no JSON": "{",
+    "an endless integer": changed(settings={"a": 7}).replace("7", "7" * 1_000_000, 1),
+    "a long unknown field": changed(**{"x" * 1_000_000: 1}),
+    "infinite curve": changed(curves={"loss": [7]}).replace("7", "-1e999", 1),
+    "an integer of 64 bits and more": changed(settings={"a": 2**63}),
+    "third side of points": changed(points={k: [[1]] for k in ("true", "predicted", "x")}),
+    "wide points": changed(points={k: [[1] * 300] for k in ("true", "predicted")}),
+    "no version": changed().replace('"version": 1', '"seed": 0', 1).replace('"seed": 0, ', "", 1),
 }
 
 
@@ -159,6 +169,55 @@ def test_text_is_parsed_as_strictly_as_files():
     assert Result.from_json(record().to_json()) == record()
     with pytest.raises(DataError, match="stands twice"):
         Result.from_json(BAD["key twice"])
+
+
+def test_every_refusal_names_the_field(tmp_path):
+    for why, field in {
+        "wrong type": "`method` must be text, got a list",
+        "score is text": "`scores[...]` must be a whole number or a number",
+        "seed below zero": "`seed` must be a whole number >= 0",
+        "unknown field": "unknown field `extra`",
+        "newer version": "`version` must be 1, got 2; update ident3d",
+        "curve of text": "`curves[...][0]` must be",
+        "large matrix": "`correlation[0]` must be a list of at most 256 items",
+        "data without fingerprint": "`data`: Object missing required field `fingerprint`",
+        "negative time": "`seconds` must be a number >= 0",
+    }.items():
+        with pytest.raises(DataError) as caught:
+            load(stored(tmp_path, BAD[why]))
+        assert field in str(caught.value).replace("scores.[", "scores[")
+
+
+def test_construction_is_checked_as_reading_is():
+    for changes in ({"method": 3}, {"seconds": -1}, {"protocol": "mine"}, {"curves": {"a": ["b"]}}):
+        with pytest.raises(ValueError, match=f"`{next(iter(changes))}"):
+            record(**changes)
+    with pytest.raises(TypeError, match="extra"):
+        record(extra=1)
+
+
+def test_nesting_is_counted_outside_of_strings_alone():
+    inside = json.dumps({"a": "[" * 100 + '"\\' + "{" * 100, "b\\": ["]]]", [[1]]]})
+    assert parse_json(inside) == json.loads(inside)
+    for text in ("[" * 33 + "]" * 33, '{"a":' * 40 + "1" + "}" * 40, '["\\\\",' + "[" * 40):
+        with pytest.raises(ValueError, match="nested too deeply"):
+            parse_json(text)
+
+
+def test_hostile_text_of_full_size_is_refused_in_linear_time():
+    keys = ",".join(f'"{number}":0' for number in range(400_000))
+    texts = ["[" * 8_000_000, '"' + '\\"' * 2_000_000, "[]," * 2_000_000, "{" + keys + ',"7":0}']
+    start = time.process_time()
+    for text in texts:
+        with pytest.raises(ValueError):
+            parse_json(text)
+    assert time.process_time() - start < 60  # quadratic: hours
+
+
+def test_ids_of_records_of_0_1_0_have_not_changed():
+    paths = sorted((Path(__file__).parents[2] / "support" / "legacy" / "results").glob("*.json"))
+    assert len(paths) == 4
+    assert [load(path).id for path in paths] == [path.stem for path in paths]
 
 
 def test_the_environment_names_versions_but_no_people():
