@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from markupsafe import Markup
@@ -9,9 +10,10 @@ from scipy.optimize import linear_sum_assignment
 
 from ..results import Result
 from ..scoring import describe
-from .svg import Panel, bounds, short, ticks
+from .svg import Panel, Point, bounds, short, ticks
 from .tables import Row, mean_std, show_pair, show_time
 
+SIDES: tuple[Literal["true"], Literal["predicted"]] = ("true", "predicted")
 MAX_LINE = 300  # points of a drawn curve
 MAX_CELLS = 40  # rows and columns of a drawn matrix
 SERIES = 6  # colours in the style sheet
@@ -20,48 +22,32 @@ TIMES = (0.1, 1, 10, 60, 600, 3600, 36000, 86400, 864000)  # seconds that people
 
 def curve(results: Sequence[Result], name: str) -> Markup | None:
     """Draw one quantity over the training steps, a line per seed; None if nobody recorded it."""
-    lines = [list(zip(*_curve(r, name), strict=True)) for r in results if name in (r.curves or {})]
-    lines = [thin(line) for line in lines if any(y is not None for _, y in line)]
+    lines = _lines([(result, name) for result in results])
     if not lines:
         return None
-    xs, ys = ([point[axis] for line in lines for point in line] for axis in (0, 1))
     scale = 100 if describe(name).percent else 1
-    panel = Panel((0, bounds(xs, 0)[1]), bounds(ys))
-    panel.axes(
-        ticks(*panel.xlim, 3), ticks(*panel.ylim, 5), "step", show_y=lambda v: short(v * scale)
-    )
-    for number, line in enumerate(lines):
-        panel.line(line, f"line series-{number % SERIES}")
     last = [next(y for _, y in reversed(line) if y is not None) for line in lines]
     ends = ", ".join(short(v * scale) for v in last[:10])
-    return panel.render(f"{describe(name).label} over training steps; it ends at {ends}.")
+    label = f"{describe(name).label} over training steps; it ends at {ends}."
+    return _over_steps(lines, scale).render(label)
 
 
 def curve_family(result: Result, names: Sequence[str], what: str) -> Markup | None:
     """Draw several quantities of one run together, such as all entries of a learned metric."""
-    lines = [thin(list(zip(*_curve(result, name), strict=True))) for name in names]
-    lines = [line for line in lines if any(y is not None for _, y in line)]
+    lines = _lines([(result, name) for name in names])
     if not lines:
         return None
-    xs, ys = ([point[axis] for line in lines for point in line] for axis in (0, 1))
-    panel = Panel((0, bounds(xs, 0)[1]), bounds(ys))
-    panel.axes(ticks(*panel.xlim, 3), ticks(*panel.ylim, 5), "step")
-    for number, line in enumerate(lines):
-        panel.line(line, f"line series-{number % SERIES}")
-    return panel.render(f"{what} over training steps, {len(lines)} lines.")
+    return _over_steps(lines).render(f"{what} over training steps, {len(lines)} lines.")
 
 
 def predicted(row: Row) -> list[tuple[str, Markup]]:
     """Draw predicted against true, a panel per factor, from the first seed that kept points."""
-    kept = next((r for r in row.results if r.points and r.points["true"]), None)
-    if kept is None:
-        return []
-    true, guess = (list(zip(*kept.points[k], strict=True)) for k in ("true", "predicted"))
-    names = factor_names(kept, len(true))
-    return [
-        (name, _scatter(name, *pair))
-        for name, pair in zip(names, zip(true, guess, strict=True), strict=True)
-    ][:MAX_CELLS]
+    for result in row.results:
+        if result.points and result.points["true"]:
+            true, guess = (list(zip(*result.points[k], strict=True)) for k in SIDES)
+            panels = zip(factor_names(result, len(true)), true, guess, strict=True)
+            return [(name, _scatter(name, *pair)) for name, *pair in panels][:MAX_CELLS]
+    return []
 
 
 def correlation(result: Result) -> Markup | None:
@@ -132,8 +118,11 @@ def bar(value: float | None, published: float | None) -> Markup:
 
 def time_chart(rows: Sequence[Row], score: str, colours: dict[str, int]) -> Markup | None:
     """Draw a score against the training time; every dot leads to its method's page."""
-    dots = [(row, row.seconds, row.score(score)[0]) for row in rows]
-    dots = [(row, x, y) for row, x, y in dots if x and y is not None]  # untrained: no place
+    dots: list[tuple[Row, float, float]] = []
+    for row in rows:
+        seconds, mean = row.seconds, row.score(score)[0]
+        if seconds and mean is not None:  # what was not trained has no place on a log scale
+            dots.append((row, seconds, mean))
     if not dots:
         return None
     times = [max(x, 0.05) for _, x, _ in dots]
@@ -176,15 +165,33 @@ def factor_names(result: Result, count: int) -> list[str]:
     return names if len(names) == count else [f"factor {i + 1}" for i in range(count)]
 
 
-def thin(points: list) -> list:
+def thin(points: list[Point]) -> list[Point]:
     """Keep at most `MAX_LINE` evenly spaced points, always the last."""
     step = max(1, math.ceil(len(points) / MAX_LINE))
     return points[::step] + ([points[-1]] if (len(points) - 1) % step else [])
 
 
-def _curve(result: Result, name: str) -> tuple[Sequence, Sequence]:
-    values = result.curves[name]
-    return result.curves.get("step", range(len(values))), values
+def _lines(wanted: Sequence[tuple[Result, str]]) -> list[list[Point]]:
+    """Return the named curves as points, those that hold any."""
+    lines = []
+    for result, name in wanted:
+        curves = result.curves or {}
+        values = curves.get(name, [])
+        line = thin(list(zip(curves.get("step", range(len(values))), values, strict=False)))
+        if any(y is not None for _, y in line):
+            lines.append(line)
+    return lines
+
+
+def _over_steps(lines: Sequence[list[Point]], scale: float = 1) -> Panel:
+    xs, ys = ([point[axis] for line in lines for point in line] for axis in (0, 1))
+    panel = Panel((0, bounds(xs, 0)[1]), bounds(ys))
+    panel.axes(
+        ticks(*panel.xlim, 3), ticks(*panel.ylim, 5), "step", show_y=lambda v: short(v * scale)
+    )
+    for number, line in enumerate(lines):
+        panel.line(line, f"line series-{number % SERIES}")
+    return panel
 
 
 def _scatter(name: str, true: Sequence, guess: Sequence) -> Markup:

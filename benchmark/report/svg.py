@@ -6,7 +6,6 @@ passes through `escape`.
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import groupby
 
 from markupsafe import Markup, escape
 
@@ -83,12 +82,13 @@ class Panel:
 
     def line(self, points: Sequence[Point], css: str) -> None:
         """Draw a line through data points; a missing value leaves a gap."""
-        runs = groupby(points, key=lambda p: p[0] is not None and p[1] is not None)
-        path = "".join(
-            "M" + "L".join(f"{self.x(x):.1f} {self.y(y):.1f}" for x, y in run)
-            for known, run in runs
-            if known
-        )
+        path, start = "", "M"
+        for x, y in points:
+            if x is None or y is None:
+                start = "M"
+            else:
+                path += f"{start}{self.x(x):.1f} {self.y(y):.1f}"
+                start = "L"
         self.add('<path d="{path}" class="{css}"/>', path=path, css=css)
 
     def dots(self, points: Sequence[Point], css: str) -> None:

@@ -1,11 +1,13 @@
 """From records to the rows of a leaderboard: seeds averaged, published numbers beside ours."""
 
-import hashlib
 import re
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+from ident3d.files import sha256
+from ident3d.progress import duration
 
 from ..results import Result
 from ..scoring.scores import SCORES, SHOWN, describe
@@ -128,7 +130,7 @@ def method_page(method: str, family: str) -> str:
     """Name the file of a method's page: ours, whatever the method is called."""
     readable = re.sub(r"[^a-z0-9]+", "-", f"{family} {method}".lower()).strip("-")[:50] or "method"
     # No name holds a line break, so no two pairs give the same text.
-    digest = hashlib.sha256("\n".join((family, method)).encode()).hexdigest()[:8]
+    digest = sha256("\n".join((family, method)).encode())[:8]
     return f"{readable}-{digest}.html"
 
 
@@ -148,13 +150,8 @@ def show_pair(score: str, mean: float | None, std: float | None) -> str:
 
 
 def show_time(seconds: float | None) -> str:
-    """Write a duration as people say it."""
-    if seconds is None:
-        return "—"
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.1f}".removesuffix(".0") + f" {unit}"
-    return f"{seconds:.2g} s"
+    """Write a training time, or that nobody measured it."""
+    return "—" if seconds is None else duration(seconds)
 
 
 def _order(row: Row, scores: Sequence[str]) -> tuple:

@@ -5,9 +5,7 @@ file names are ours, and the pages' content security policy admits only our own 
 """
 
 import base64
-import hashlib
 import importlib.metadata
-import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +16,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+
+from ident3d.files import sha256, write_bytes
 
 from ..results import PROTOCOLS, Result
 from ..scoring.scores import SCORES, SHOWN, describe
@@ -57,14 +57,14 @@ def write(
     built = tables.build(results, published, title)
     picture = read_figure(Path(figure)) if figure else None
     if picture:
-        _write(out / picture.name, picture.content)
+        write_bytes(out / picture.name, picture.content)
     pages = _environment()
     for name, page in _method_pages(built, pages):
-        _write(out / "methods" / name, page.encode())
+        write_bytes(out / "methods" / name, page.encode())
     audits = audit_tables(Path(audit)) if audit else []
     index = pages.get_template("index.html").render(_index(built, results, picture, audits, tiers))
-    _write(out / "leaderboard.md", markdown(built).encode())
-    _write(out / "index.html", index.encode())  # last: it links to the rest
+    write_bytes(out / "leaderboard.md", markdown(built).encode())
+    write_bytes(out / "index.html", index.encode())  # last: it links to the rest
     return out / "index.html"
 
 
@@ -122,7 +122,7 @@ def _section(row: Row) -> dict[str, Any]:
         "correlation_seed": matched.seed if matched else None,
         "metric": plots.metric(row.results),
         "commands": list(dict.fromkeys(r.command for r in row.results if r.command)),
-        "tables": [(caption, items) for caption, items in facts if items],
+        "facts": [(caption, items) for caption, items in facts if items],
     }
 
 
@@ -140,9 +140,8 @@ def _curves(row: Row) -> list[tuple[str, Markup]]:
     ]
     for family, members in sorted(families.items())[:MAX_PANELS]:
         run = next(r for r in row.results if members[0] in (r.curves or {}))
-        known = [name for name in members if name in run.curves]
         caption = f"{describe(family).label}, seed {run.seed}"
-        drawn.append((caption, plots.curve_family(run, known, family)))
+        drawn.append((caption, plots.curve_family(run, members, family)))
     return [(caption, plot) for caption, plot in drawn if plot]
 
 
@@ -206,10 +205,4 @@ def _environment() -> Environment:
 
 def _digest(content: str) -> str:
     """What a content security policy calls this inline style or script."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-
-
-def _write(path: Path, content: bytes) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(content)
-    os.replace(partial, path)
+    return "sha256-" + base64.b64encode(bytes.fromhex(sha256(content.encode()))).decode()

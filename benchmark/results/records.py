@@ -1,5 +1,6 @@
 """From the embeddings of a split to the record of a run: the same for every way to get them."""
 
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ident3d.dataset import Dataset
 from ident3d.errors import DataError
+from ident3d.factors import varying
 
 from ..scoring import PROVABLE, correlation, points, score
 from .environment import commit, environment
@@ -21,12 +23,10 @@ def scored_latents(
     A fixed factor has no variance to explain: R2 and MCC do not exist for it.
     """
     latents = data.latents[: scored_rows(protocol, len(data)) if rows is None else rows]
-    varies = np.ptp(latents, axis=0) > 0
+    varies = varying(latents)
     if not varies.any():
         raise DataError(f"{data.path} varies no factor, so there is nothing to score.")
-    return latents[:, varies], [
-        f.name for f, moves in zip(data.factors, varies, strict=True) if moves
-    ]
+    return latents[:, varies], [factor.name for factor in compress(data.factors, varies)]
 
 
 def image_fields(data: Dataset, embeddings: np.ndarray, protocol: str) -> dict[str, Any]:

@@ -117,6 +117,14 @@ def test_numbered_curves_share_a_panel(tmp_path):
     ]
 
 
+def test_a_curve_of_few_known_points_is_drawn_or_left_out():
+    for known in (1, 999):  # of 1,000 points a fourth is drawn, and the last
+        loss = [None] * 1000
+        loss[known] = 0.5
+        drawn = plots.curve([record(curves={"loss": loss})], "loss")
+        assert (drawn is not None) == (known == 999)
+
+
 def test_scores_are_named_for_people():
     assert scores.describe("mcc_spearman").label == "MCC (Spearman)"
     assert scores.describe("my_own_score").label == "my own score"
@@ -125,7 +133,7 @@ def test_scores_are_named_for_people():
     assert [tables.show_time(t) for t in (0.25, 60, 5400, None)] == [
         "0.25 s",
         "1 min",
-        "1.5 h",
+        "1 h 30 min",
         "—",
     ]
 
