@@ -11,9 +11,9 @@ _MARGIN = 4  # pixels between images
 _LABEL = 18  # pixels above a labelled column
 
 
-def contact_sheet(data: Dataset, rows: Sequence[int], columns: int) -> Image.Image:
+def contact_sheet(data: Dataset, rows: np.ndarray, columns: int) -> Image.Image:
     """Lay the given rows out from left to right, top to bottom."""
-    images = data.images[list(rows)]
+    images = data.images[rows]
     blank = np.full_like(images[:1], 255)
     padding = -len(images) % columns
     grid = np.concatenate([images, *[blank] * padding]).reshape(-1, columns, *images.shape[1:])
@@ -48,7 +48,8 @@ def picture(grid: np.ndarray, labels: Sequence[str] = ()) -> Image.Image:
     for column in range(columns):
         left = column * (width + _MARGIN)
         if labels:
-            font, text = _fitting(labels[column].replace("_", " "), width)
+            text = labels[column].replace("_", " ")
+            font = _fitting(text, width)
             draw.text((left + width / 2, top / 2), text, fill="black", font=font, anchor="mm")
         for row in range(rows):
             image = Image.fromarray(np.ascontiguousarray(grid[column, row]))
@@ -56,10 +57,10 @@ def picture(grid: np.ndarray, labels: Sequence[str] = ()) -> Image.Image:
     return sheet
 
 
-def _fitting(text: str, width: int) -> tuple[ImageFont.FreeTypeFont, str]:
+def _fitting(text: str, width: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     """Choose the largest type, up to 13 px, in which the label fits its column."""
     for size in range(13, 5, -1):
         font = ImageFont.load_default(size)
         if font.getlength(text) <= width:
             break
-    return font, text
+    return font

@@ -93,14 +93,13 @@ def parse_space(text: str) -> Space:
     space = choose(SPACES, name, "space")
     if not bounds:
         return space()
+    wrong = ValueError(f"`space` is written box, box:LOW:HIGH, sphere or unbounded; got {text!r}.")
+    if space is not Box:
+        raise wrong
     try:
         low, high = map(float, bounds)
     except ValueError:
-        low = high = None
-    if space is not Box or low is None:
-        raise ValueError(
-            f"`space` is written box, box:LOW:HIGH, sphere or unbounded; got {text!r}."
-        )
+        raise wrong from None
     return Box(low, high)
 
 

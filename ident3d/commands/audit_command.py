@@ -7,7 +7,7 @@ import click
 import numpy as np
 
 from ..conditionals import parse
-from ..dataset import load
+from ..dataset import Dataset, load
 from ..factors import FACTORS
 from ..pairs.audit import AUDITED, Audit
 from ..pairs.audit import audit as measure
@@ -43,18 +43,22 @@ def audit(
     With --rows 250000 instead of PATH it tells, before any image is rendered, what look-ups among
     that many uniform rows would serve.
     """
-    if (path is None) == (rows is None):
-        raise click.UsageError("Give either PATH or --rows.")
     if plot is not None:
         check_plot(plot)
-    data = load(path) if rows is None else synthetic(rows, conditional, seed)
+    data: Dataset | SimpleNamespace
+    if path is not None and rows is None:
+        data, name = load(path), str(path)
+    elif path is None and rows is not None:
+        data, name = synthetic(rows, conditional, seed), "uniform latents"
+    else:
+        raise click.UsageError("Give either PATH or --rows.")
     found = measure(data, conditional, methods or None, pairs=pairs, seed=seed)
     if plot is not None:
         plot_audit(found, plot)
     if as_json:
         echo_json({"path": None if path is None else str(path), **found.to_record()})
     else:
-        click.echo(text(found, str(path) if rows is None else "uniform latents"))
+        click.echo(text(found, name))
 
 
 def synthetic(rows: int, conditional: str | None, seed: int) -> SimpleNamespace:

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,7 +22,7 @@ def verify(path: Path | None, as_json: bool) -> None:
 
     Exits with 1, naming each file that is missing, truncated, changed or not of this data set.
     """
-    records = []
+    records: list[dict[str, Any]] = []
     for data in [sample()] if path is None else all_splits(path):
         total = sum(entry["bytes"] for entry in data.files())
         with progress(total, f"verify {data.split}", "byte") as bar:

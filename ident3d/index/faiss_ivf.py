@@ -23,48 +23,14 @@ if hasattr(os, "register_at_fork"):  # Windows has neither
 
 
 class NearestRows:
-    """The rows of `points`, float32 (n, d), ready to be searched by distance.
+    """The rows of `points`, float32 (n, d): a search compares with every one, exactly."""
 
-    Without `index` every search compares with all rows, exactly.
-    """
+    exact = True  # whether searches compare with every row
+    settings: Settings | None = None
 
-    def __init__(
-        self, points: np.ndarray, index: Any = None, settings: Settings | None = None
-    ) -> None:
+    def __init__(self, points: np.ndarray) -> None:
         self.points = points
-        self._index = index
-        self._on_gpu = None
-        self._flat = None
-        self.settings = None
-        if settings is not None:
-            self.set(settings)
-
-    @property
-    def exact(self) -> bool:
-        """Whether searches compare with every row."""
-        return self._index is None
-
-    @property
-    def lists(self) -> int:
-        """How many inverted lists there are; 0 for exact search."""
-        return 0 if self.exact else self._index.nlist
-
-    @property
-    def coded(self) -> bool:
-        """Whether the lists hold codes rather than vectors."""
-        return isinstance(self._index, faiss.IndexIVFPQFastScan)
-
-    def set(self, settings: Settings) -> None:
-        """Use these settings from now on."""
-        self.settings = settings
-        # efSearch belongs to the HNSW quantizer. On the IVF index FAISS used to ignore it, and
-        # raises AttributeError today.
-        self._index.nprobe = settings.probes
-        if self.coded:
-            self._index.implem = 10  # query by query: a tenth faster than FAISS's choice here
-        faiss.downcast_index(self._index.quantizer).hnsw.efSearch = settings.ef_search
-        if self._on_gpu is not None:
-            self._on_gpu.nprobe = settings.probes
+        self._flat: Any = None  # made when a search first needs it
 
     def search(
         self, points: np.ndarray, k: int, exclude: np.ndarray
@@ -77,19 +43,12 @@ class NearestRows:
         available = len(self.points) - int((exclude >= 0).any())
         if not 1 <= k <= available:
             raise ValueError(f"`k` must be between 1 and the {available} rows there are, got {k}.")
-        points = np.ascontiguousarray(points, dtype=np.float32)
-        if self.exact:
-            return self._search_all(points, k, exclude)
-        # Tuned for k = 1; more neighbours need more candidates. One more, for the excluded row.
-        wanted = max(self.settings.candidates, 4 * k) + 1 if self.coded else k + 1
-        index = self._index if self._on_gpu is None else self._on_gpu
-        found = index.search(points, min(wanted, len(self.points)))[1]
-        distances, rows = self._rank(points, found, k, exclude)
-        # The lists read may hold too few rows; then only looking at all rows is right.
-        short = np.flatnonzero(rows[:, -1] < 0)
-        if len(short):
-            distances[short], rows[short] = self._search_all(points[short], k, exclude[short])
-        return distances, rows
+        return self._search(np.ascontiguousarray(points, dtype=np.float32), k, exclude)
+
+    def _search(
+        self, points: np.ndarray, k: int, exclude: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self._search_all(points, k, exclude)
 
     def _search_all(
         self, points: np.ndarray, k: int, exclude: np.ndarray
@@ -97,7 +56,7 @@ class NearestRows:
         if self._flat is None:
             self._flat = faiss.IndexFlatL2(self.points.shape[1])
             self._flat.add(self.points)
-        # FAISS rounds; a few more rows than asked for, ranked exactly, make up for it.
+        # FAISS rounds; a few more rows than requested, ranked exactly, make up for it.
         found = self._flat.search(points, min(k + 4, len(self.points)))[1]
         return self._rank(points, found, k, exclude)
 
@@ -117,12 +76,77 @@ class NearestRows:
         )
 
     def to_gpu(self) -> None:
-        """Move the lists to the first GPU; the HNSW quantizer stays on the CPU."""
+        """Search on the first GPU; exact search stays on the CPU."""
         if not hasattr(faiss, "StandardGpuResources"):
             raise ValueError(f"`device='cuda'` needs faiss-gpu: {_GPU_HELP}.")
         if faiss.get_num_gpus() == 0:
             raise ValueError("`device='cuda'` needs a GPU, and FAISS sees none; use 'cpu'.")
-        if self.exact or self._on_gpu is not None:
+
+    def to_bytes(self) -> bytes:
+        """Serialise what cannot be rebuilt from the points: nothing, for exact search."""
+        return b""
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the search as plain values."""
+        return {"rows": len(self.points), "kind": "exact"}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as bytes; whoever receives it searches on the CPU."""
+        return from_bytes, (self.to_bytes(), self.points, self.settings)
+
+
+class IvfRows(NearestRows):
+    """The rows of `points` behind a trained IVF-HNSW `index` over them."""
+
+    exact = False
+    settings: Settings
+
+    def __init__(self, points: np.ndarray, index: Any, settings: Settings) -> None:
+        super().__init__(points)
+        self._index = index  # FAISS tells its class only at run time
+        self._on_gpu: Any = None
+        self.set(settings)
+
+    @property
+    def lists(self) -> int:
+        """How many inverted lists there are."""
+        return self._index.nlist
+
+    @property
+    def coded(self) -> bool:
+        """Whether the lists hold codes rather than vectors."""
+        return isinstance(self._index, faiss.IndexIVFPQFastScan)
+
+    def set(self, settings: Settings) -> None:
+        """Use these settings from now on."""
+        self.settings = settings
+        # efSearch belongs to the HNSW quantizer. On the IVF index FAISS used to ignore it, and
+        # raises AttributeError today.
+        self._index.nprobe = settings.probes
+        if self.coded:
+            self._index.implem = 10  # query by query: a tenth faster than FAISS's choice here
+        _quantizer(self._index).hnsw.efSearch = settings.ef_search
+        if self._on_gpu is not None:
+            self._on_gpu.nprobe = settings.probes
+
+    def _search(
+        self, points: np.ndarray, k: int, exclude: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        # Tuned for k = 1; more neighbours need more candidates. One more, for the excluded row.
+        wanted = max(self.settings.candidates, 4 * k) + 1 if self.coded else k + 1
+        index = self._index if self._on_gpu is None else self._on_gpu
+        found = index.search(points, min(wanted, len(self.points)))[1]
+        distances, rows = self._rank(points, found, k, exclude)
+        # The lists read may hold too few rows; then only looking at all rows is right.
+        short = np.flatnonzero(rows[:, -1] < 0)
+        if len(short):
+            distances[short], rows[short] = self._search_all(points[short], k, exclude[short])
+        return distances, rows
+
+    def to_gpu(self) -> None:
+        """Move the lists to the first GPU; the HNSW quantizer stays on the CPU."""
+        super().to_gpu()
+        if self._on_gpu is not None:
             return
         # GPUs have no four-bit lists: the same centroids, with the vectors themselves.
         plain = faiss.IndexIVFFlat(self._index.quantizer, self.points.shape[1], self.lists)
@@ -134,47 +158,43 @@ class NearestRows:
         self._on_gpu.nprobe = self.settings.probes
 
     def to_bytes(self) -> bytes:
-        """Serialise what cannot be rebuilt from the points; empty for exact search."""
-        return b"" if self.exact else faiss.serialize_index(self._index).tobytes()
+        """Serialise the index, without the points where it holds codes."""
+        return faiss.serialize_index(self._index).tobytes()
 
-    @classmethod
-    def from_bytes(
-        cls, content: bytes, points: np.ndarray, settings: Settings | None
-    ) -> "NearestRows":
-        """Read `to_bytes` back, over the same points."""
-        if not content:
-            return cls(points)
-        try:
-            index = faiss.deserialize_index(np.frombuffer(content, np.uint8))
-            quantizer = faiss.downcast_index(index.quantizer)
-        except (RuntimeError, AttributeError) as error:
-            raise DataError(f"FAISS cannot read it ({type(error).__name__})") from None
-        if not (
-            isinstance(index, faiss.IndexIVFPQFastScan | faiss.IndexIVFFlat)
-            and isinstance(quantizer, faiss.IndexHNSWFlat)
-            and index.metric_type == faiss.METRIC_L2
-            and (index.ntotal, index.d) == points.shape
-            and (quantizer.ntotal, quantizer.d) == (index.nlist, index.d)
-        ):
-            raise DataError("it is no IVF-HNSW index over these latents")
-        if settings is None or not settings.sensible(index.nlist):
-            raise DataError(f"its settings {settings} make no sense")
-        return cls(points, index, settings)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle as bytes; whoever receives it searches on the CPU."""
-        return {"points": self.points, "settings": self.settings, "content": self.to_bytes()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        other = self.from_bytes(state["content"], state["points"], state["settings"])
-        self.__dict__.update(other.__dict__)
+    def describe(self) -> dict[str, Any]:
+        """Describe the index as plain values."""
+        codes = "4-bit codes, ranked exactly" if self.coded else "vectors"
+        kind = {"rows": len(self.points), "kind": "ivf-hnsw", "lists": self.lists, "codes": codes}
+        return kind | self.settings._asdict()
 
 
-def build(points: np.ndarray, coded: bool) -> NearestRows:
-    """Build an IVF-HNSW index over `points`, its settings not yet chosen."""
+def from_bytes(content: bytes, points: np.ndarray, settings: Settings | None) -> NearestRows:
+    """Read `to_bytes` back, over the same points; raises DataError on anything else."""
+    if not content:
+        return NearestRows(points)
+    try:
+        index: Any = faiss.deserialize_index(np.frombuffer(content, np.uint8))
+        quantizer = _quantizer(index)
+    except (RuntimeError, AttributeError) as error:
+        raise DataError(f"FAISS cannot read it ({type(error).__name__})") from None
+    if not (
+        isinstance(index, faiss.IndexIVFPQFastScan | faiss.IndexIVFFlat)
+        and isinstance(quantizer, faiss.IndexHNSWFlat)
+        and index.metric_type == faiss.METRIC_L2
+        and (index.ntotal, index.d) == points.shape
+        and (quantizer.ntotal, quantizer.d) == (index.nlist, index.d)
+    ):
+        raise DataError("it is no IVF-HNSW index over these latents")
+    if settings is None or not settings.sensible(index.nlist):
+        raise DataError(f"its settings {settings} make no sense")
+    return IvfRows(points, index, settings)
+
+
+def build(points: np.ndarray, coded: bool) -> IvfRows:
+    """Build an IVF-HNSW index over `points`; its settings are the least, still to be tuned."""
     count, dim = points.shape
     codes = f"PQ{dim}x4fs" if coded else "Flat"
-    index = faiss.index_factory(dim, f"IVF{list_count(count)}_HNSW{_LINKS},{codes}")
+    index: Any = faiss.index_factory(dim, f"IVF{list_count(count)}_HNSW{_LINKS},{codes}")
     index.cp.niter = 10
     index.cp.max_points_per_centroid = 64
     index.cp.min_points_per_centroid = 1  # FAISS prints a warning below this
@@ -185,7 +205,7 @@ def build(points: np.ndarray, coded: bool) -> NearestRows:
     finally:
         faiss.omp_set_num_threads(threads)
     index.add(points)
-    return NearestRows(points, index)
+    return IvfRows(points, index, Settings(1, 1, 1))
 
 
 def codes_suffice(rows: int, dim: int) -> bool:
@@ -199,3 +219,8 @@ def list_count(rows: int) -> int:
     Codes are compared so fast that finding the lists takes half the time: fewer, longer lists win.
     """
     return 2 ** round(np.log2(np.sqrt(rows)))
+
+
+def _quantizer(index: Any) -> Any:
+    """Get the HNSW index that finds lists, as its own class; AttributeError if there is none."""
+    return faiss.downcast_index(index.quantizer)

@@ -19,8 +19,8 @@ import numpy as np
 from ..errors import DataError, choose
 from ..factors import Factor, varying
 from ..files import sha256, write_bytes, write_json
-from .faiss_ivf import NearestRows
-from .parts import Draw, build_part, describe, merge_certificates, read_bytes
+from .faiss_ivf import NearestRows, from_bytes
+from .parts import Draw, build_part, merge_certificates, read_bytes
 from .tuning import Certificate, Queries, Settings, draws_near
 
 FORMAT = "ident3d-index"
@@ -29,6 +29,7 @@ RECALL = 0.999
 _RECORD_LIMIT = 16 << 20  # bytes
 DEVICES = {"cpu": False, "cuda": True}
 
+Weights = Sequence[float] | np.ndarray  # one for each factor
 Draws = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
@@ -79,7 +80,7 @@ class Index:
     def build(
         cls,
         latents: np.ndarray,
-        weights: Sequence[float] | None = None,
+        weights: Weights | None = None,
         classes: np.ndarray | None = None,
         *,
         recall: float = RECALL,
@@ -99,24 +100,19 @@ class Index:
             raise ValueError(f"`recall` must lie in [0.5, 1], got {recall}.")
         if len(latents) < 2:
             raise ValueError(f"`latents` must hold at least 2 rows to look up, got {len(latents)}.")
-        weights = _checked_weights(weights, latents)
-        points = _scale(latents, weights)
+        checked = _checked_weights(weights, latents)
+        points = _scale(latents, checked)
         parts, certificates, sizes = {}, [], []
         for label, members in _members(classes).items():
             inside = points if members is None else points[members]
             if len(inside) < 2:
                 raise ValueError(f"`classes` must have 2 rows each to look up; {label} has one.")
-            draw = _drawing(draws, members, weights)
+            draw = _drawing(draws, members, checked)
             parts[label], certificate = build_part(inside, recall, draw)
             certificates.append(certificate)
             sizes.append(len(inside))
-        return cls(
-            weights,
-            parts,
-            classes,
-            merge_certificates(certificates, sizes),
-            _stem(weights, latents),
-        )
+        merged = merge_certificates(certificates, sizes)
+        return cls(checked, parts, classes, merged, _stem(checked, latents))
 
     def search(
         self, points: np.ndarray, k: int = 1, exclude: np.ndarray | None = None
@@ -143,8 +139,9 @@ class Index:
         labels = self._classes[exclude]
         for label in np.unique(labels).tolist():
             chosen, members = labels == label, self._members[label]
+            assert members is not None  # there are classes
             # `members` is sorted, so this turns row numbers into positions among them.
-            within = np.searchsorted(members, exclude[chosen])
+            within = np.asarray(np.searchsorted(members, exclude[chosen]))
             distances[chosen], found = self._parts[label].search(points[chosen], k, within)
             rows[chosen] = members[found]
         return distances, rows
@@ -167,7 +164,7 @@ class Index:
         return {
             "kind": "exact" if self.exact else "ivf-hnsw",
             "rows": sum(len(part.points) for part in parts),
-            "parts": [describe(part) for part in parts],
+            "parts": [part.describe() for part in parts],
             "certificate": asdict(self.certificate),
         }
 
@@ -195,15 +192,17 @@ class Index:
         return path
 
     @classmethod
-    def load(cls, data: Data, weights: Sequence[float] | None = None) -> "Index":
+    def load(cls, data: Data, weights: Weights | None = None) -> "Index":
         """Read the index saved beside `data`; raises DataError unless it is whole and of it.
 
         The file's size and digest are checked before FAISS sees a byte of it.
         """
-        weights = _checked_weights(weights, data.latents)
-        path = Path(data.path) / f"{_stem(weights, data.latents)}.json"
+        if data.path is None:
+            raise DataError("The data is in memory alone; `Index.build` makes an index of it.")
+        checked = _checked_weights(weights, data.latents)
+        path = Path(data.path) / f"{_stem(checked, data.latents)}.json"
         try:
-            return cls._read(path, data, weights)
+            return cls._read(path, data, checked)
         except FileNotFoundError:
             raise DataError(f"{path} is missing; `ident3d index {data.path}` builds it.") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -230,9 +229,8 @@ class Index:
             piece = content[start : (start := start + part["bytes"])]
             settings = None if part["settings"] is None else Settings(*map(int, part["settings"]))
             try:
-                parts[part["class"]] = NearestRows.from_bytes(
-                    piece, points if rows is None else points[rows], settings
-                )
+                inside = points if rows is None else points[rows]
+                parts[part["class"]] = from_bytes(piece, inside, settings)
             except DataError as error:
                 raise DataError(
                     f"{path.with_suffix('.faiss')} is unusable: {error}; `ident3d index` "
@@ -242,19 +240,14 @@ class Index:
         return cls(weights, parts, data.classes, certificate, path.stem)
 
 
-def open_index(
-    data: Data, weights: Sequence[float] | None = None, draws: Draws | None = None
-) -> Index:
+def open_index(data: Data, weights: Weights | None = None, draws: Draws | None = None) -> Index:
     """Load the index beside `data`; where there is none, or one of other data, build and save it.
 
     On a read-only or full disk, for data that is not on disk, and where search is exact anyway, it
     stays in memory.
     """
-    if data.path is not None:
-        try:
-            return Index.load(data, weights)
-        except DataError:
-            pass
+    with contextlib.suppress(DataError):
+        return Index.load(data, weights)
     index = Index.build(data.latents, weights, data.classes, draws=draws)
     if data.path is not None and not index.exact:
         with contextlib.suppress(OSError):
@@ -298,15 +291,15 @@ def _default_weights(latents: np.ndarray) -> np.ndarray:
     return weights if weights.any() else np.ones_like(weights)
 
 
-def _checked_weights(weights: Sequence[float] | None, latents: np.ndarray) -> np.ndarray:
+def _checked_weights(weights: Weights | None, latents: np.ndarray) -> np.ndarray:
     if weights is None:
         return _default_weights(latents)
-    weights = np.asarray(weights, dtype=np.float64)
-    if weights.shape != latents.shape[1:]:
+    checked = np.asarray(weights, dtype=np.float64)
+    if checked.shape != latents.shape[1:]:
         raise ValueError(f"`weights` must hold one number for each of {latents.shape[1]} factors.")
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+    if not (np.isfinite(checked).all() and (checked >= 0).all() and checked.any()):
         raise ValueError("`weights` must be finite, at least 0, and not all 0.")
-    return weights
+    return checked
 
 
 def _stem(weights: np.ndarray, latents: np.ndarray) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,8 +17,8 @@ Draw = Callable[[np.ndarray, int, int], Queries]  # points, how many, number of 
 def build_part(points: np.ndarray, recall: float, draw: Draw) -> tuple[NearestRows, Certificate]:
     """Build an index over `points`, tune it on some draws and certify it on others."""
     if len(points) < EXACT_BELOW:
-        part = NearestRows(points)
-        return part, certify(part, points, draw(points, CERTIFICATE_QUERIES, 1), recall)
+        exact = NearestRows(points)
+        return exact, certify(exact, points, draw(points, CERTIFICATE_QUERIES, 1), recall)
     coded = codes_suffice(*points.shape)
     part = build(points, coded)
     tuning = draw(points, TUNING_QUERIES, 0)
@@ -44,21 +43,6 @@ def merge_certificates(certificates: list[Certificate], sizes: list[int]) -> Cer
         distance_median=max(c.distance_median for c in certificates),
         distance_95=max(c.distance_95 for c in certificates),
     )
-
-
-def describe(part: NearestRows) -> dict[str, Any]:
-    """Describe a part as plain values."""
-    if part.exact:
-        return {"rows": len(part.points), "kind": "exact"}
-    codes = "4-bit codes, ranked exactly" if part.coded else "vectors"
-    settings = part.settings._asdict()
-    return {
-        "rows": len(part.points),
-        "kind": "ivf-hnsw",
-        "lists": part.lists,
-        "codes": codes,
-        **settings,
-    }
 
 
 def read_bytes(path: Path, size: int, digest: str) -> bytes:

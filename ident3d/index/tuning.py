@@ -7,7 +7,6 @@ same settings, and the same pairs, on every machine.
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -64,13 +63,7 @@ class Certificate:
 
 
 class Searcher(Protocol):
-    """What tuning needs of an index: its settings can be set, and it can be asked."""
-
-    lists: int
-    coded: bool
-
-    def set(self, settings: Settings) -> None:
-        """Use these settings from now on."""
+    """What a certificate needs of an index."""
 
     def search(
         self, points: np.ndarray, k: int, exclude: np.ndarray
@@ -78,7 +71,19 @@ class Searcher(Protocol):
         """Give the distances and rows of the `k` nearest rows."""
 
 
-Draw = Callable[[int, np.random.Generator], Queries]
+class Tunable(Searcher, Protocol):
+    """What tuning needs of an index."""
+
+    @property
+    def lists(self) -> int:
+        """How many inverted lists there are."""
+
+    @property
+    def coded(self) -> bool:
+        """Whether the lists hold codes rather than vectors."""
+
+    def set(self, settings: Settings) -> None:
+        """Use these settings from now on."""
 
 
 def draws_near(points: np.ndarray, n: int, rng: np.random.Generator) -> Queries:
@@ -128,7 +133,7 @@ def share_found(
     return float((near <= best * (1 + 1e-6)).mean())
 
 
-def tune(searcher: Searcher, points: np.ndarray, queries: Queries, target: float) -> bool:
+def tune(searcher: Tunable, points: np.ndarray, queries: Queries, target: float) -> bool:
     """Set the least work that reaches the target recall on `queries`; False if none does.
 
     Probes cost most, so they are settled first, with the rest generous.

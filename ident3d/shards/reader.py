@@ -36,7 +36,8 @@ class Images:
         self._shards = shards
         self._starts = np.concatenate([[0], np.cumsum(counts)])
         self._numbers = np.arange(self.shape[0])
-        self._start_afresh()
+        self._memory: np.ndarray | None = None
+        self._forget_handles()
 
     @property
     def nbytes(self) -> int:
@@ -76,10 +77,7 @@ class Images:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._start_afresh()
-
-    def _start_afresh(self) -> None:
-        self._memory: np.ndarray | None = None
+        self._memory = None
         self._forget_handles()
 
     def _forget_handles(self) -> None:
@@ -106,7 +104,8 @@ class _Shard:
         self, folder: Path, entry: dict[str, Any], resolution: tuple[int, int, int]
     ) -> None:
         self._descriptor = -1
-        path = folder / entry["name"]
+        self._images: h5py.Dataset | None = None
+        self._path = path = folder / entry["name"]
         file = open_shard(path)
         try:
             images = plain_dataset(file, "images", path)
@@ -115,16 +114,14 @@ class _Shard:
                     f"{path} disagrees with the manifest: {images.dtype} {images.shape}."
                 )
             self._bytes_per_image = int(np.prod(resolution))
-            self._offset = None if images.chunks else images.id.get_offset()
-            if self._offset is None or not hasattr(os, "preadv"):
+            offset = None if images.chunks else images.id.get_offset()
+            if offset is None or not hasattr(os, "preadv"):
                 self._images, file = images, None  # keep the file open
+            else:
+                self._offset, self._descriptor = offset, os.open(path, os.O_RDONLY)
         finally:
             if file is not None:
                 file.close()
-        if file is not None:
-            self._images = None
-            self._descriptor = os.open(path, os.O_RDONLY)
-            self._path = path
 
     def read(self, position: int, out: np.ndarray) -> None:
         """Read one image into `out`."""

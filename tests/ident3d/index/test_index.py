@@ -12,7 +12,7 @@ from ident3d.commands.index_command import index as index_command
 from ident3d.errors import DataError
 from ident3d.factors import FACTORS
 from ident3d.index import Index, open_index, tuning
-from ident3d.index.faiss_ivf import NearestRows, build
+from ident3d.index.faiss_ivf import build, from_bytes
 from ident3d.index.tuning import Queries, draws_near, nearest_other, share_found
 from ident3d.rows import row_latents
 
@@ -282,9 +282,9 @@ def test_a_foreign_faiss_file_with_a_right_digest_is_refused(big):
     data, _ = big
     other = faiss.serialize_index(faiss.IndexFlatL2(10)).tobytes()
     with pytest.raises(DataError, match=r"IVF-HNSW|cannot read"):
-        NearestRows.from_bytes(other, data.latents, tuning.Settings(1, 1, 1))
+        from_bytes(other, data.latents, tuning.Settings(1, 1, 1))
     with pytest.raises(DataError, match="cannot read"):
-        NearestRows.from_bytes(b"nonsense" * 20, data.latents, tuning.Settings(1, 1, 1))
+        from_bytes(b"nonsense" * 20, data.latents, tuning.Settings(1, 1, 1))
 
 
 def test_settings_that_exhaust_the_machine_are_refused(tmp_path, big):
