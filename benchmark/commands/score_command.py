@@ -14,7 +14,7 @@ from ident3d.errors import DataError
 
 from ..results import PROTOCOLS, scored_rows
 from ..results.embeddings import finite, read_embeddings
-from ..results.records import image_record, scored_latents
+from ..results.records import image_record
 from ..results.strict_json import read_json
 
 _path = click.Path(path_type=Path)
@@ -91,28 +91,23 @@ def score(
 
 def check_embeddings(z_hat: np.ndarray, data: Dataset, protocol: str = "clean") -> np.ndarray:
     """Return the embeddings of the rows that the protocol scores, or say what does not fit."""
-    latents, _ = scored_latents(data, protocol)
-    if len(z_hat) == len(data):
-        z_hat = z_hat[: scored_rows(protocol, len(data))]
-    if len(z_hat) != len(latents):
+    wanted = scored_rows(protocol, len(data))
+    if len(z_hat) not in (wanted, len(data)):
         raise ValueError(
             f"`embeddings` must have a row for each of the {len(data):,} images, "
             f"got {len(z_hat):,}."
         )
-    return finite(z_hat, "`embeddings`")
+    return finite(z_hat[:wanted], "`embeddings`")
 
 
 def score_table(scores: dict[str, Any]) -> str:
     """Lay out the scores: first the plain ones, then those of every factor."""
-    plain = [[k, "-" if v is None else f"{v:.3f}"] for k, v in scores.items() if not _nested(v)]
-    linear, kernel = scores["r2_per_factor"], scores.get("kernel_r2_per_factor", {})
-    rows = [
-        [name, f"{r2:.3f}", f"{kernel[name]:.3f}" if name in kernel else "-"]
-        for name, r2 in linear.items()
-    ]
-    return "\n\n".join(
-        [table(plain, ["score", "value"]), table(rows, ["factor", "r2", "kernel_r2"])]
-    )
+    tables = {name: value for name, value in scores.items() if isinstance(value, dict)}
+    plain = [[name, _shown(value)] for name, value in scores.items() if name not in tables]
+    names = next(iter(tables.values()))
+    rows = [[name, *(_shown(values[name]) for values in tables.values())] for name in names]
+    heads = [name.removesuffix("_per_factor") for name in tables]
+    return "\n\n".join([table(plain, ["score", "value"]), table(rows, ["factor", *heads])])
 
 
 def _run(spec: str, weights: Path | None, data: Dataset, protocol: str) -> np.ndarray:
@@ -134,13 +129,11 @@ def _refuse_to_replace(path: Path, z_hat: np.ndarray) -> None:
 def _recorded_fingerprint(embeddings: Path) -> str | None:
     """Read the data's fingerprint from a result record beside the embeddings, if there is one."""
     record = embeddings.with_suffix(".json")
-    if not record.is_file():
-        return None
-    found = read_json(record)
-    data = found.get("data") if isinstance(found, dict) else None
-    fingerprint = data.get("fingerprint") if isinstance(data, dict) else None
-    return fingerprint if isinstance(fingerprint, str) else None
+    found = read_json(record) if record.is_file() else None
+    for key in ("data", "fingerprint"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, str) else None
 
 
-def _nested(value: Any) -> bool:
-    return isinstance(value, dict)
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

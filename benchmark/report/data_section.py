@@ -61,7 +61,8 @@ def audit_tables(path: Path) -> list[Grid]:
     grids = {name: _grid(name, value) for name, value in record.items()}
     facts = {name: value for name, value in record.items() if grids[name] is None}
     caption = "Audit: the conditional asked for and the one served"
-    first = Grid(caption, (), tuple(_lines(facts, ""))[:MAX_LINES])
+    lines = tuple((_words(name), text) for name, text in flat(facts, separator=" "))
+    first = Grid(caption, (), lines[:MAX_LINES])
     return [first, *(grid for grid in grids.values() if grid)]
 
 
@@ -79,13 +80,15 @@ def _grid(name: str, value: Any) -> Grid | None:
     return Grid(_words(name), tuple(map(_words, header)), rows)
 
 
-def _lines(value: Any, name: str) -> list[tuple[str, str]]:
-    if isinstance(value, dict):
-        return [line for k, v in value.items() for line in _lines(v, f"{name} {k}".strip())]
-    if isinstance(value, list) and any(isinstance(v, dict | list) for v in value):
-        return [line for i, v in enumerate(value) for line in _lines(v, f"{name} {i + 1}")]
-    parts = value if isinstance(value, list) else [value]
-    return [(_words(name), ", ".join(_word(part) for part in parts[:20]))]
+def flat(value: Any, name: str = "", separator: str = ".") -> list[tuple[str, str]]:
+    """Turn nested settings or facts into lines of name and text."""
+    parts = list(value) if isinstance(value, dict | list) else [value]
+    nested = isinstance(value, list) and any(isinstance(part, dict | list) for part in parts)
+    if isinstance(value, dict) or nested:
+        items = value.items() if isinstance(value, dict) else enumerate(value, start=1)
+        named = ((f"{name}{separator}{key}" if name else str(key), part) for key, part in items)
+        return [line for key, part in named for line in flat(part, key, separator)]
+    return [(name, ", ".join(_word(part) for part in parts[:50]))]
 
 
 def _words(name: str) -> str:
@@ -95,4 +98,4 @@ def _words(name: str) -> str:
 def _word(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "—"}[value]
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

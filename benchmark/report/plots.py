@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 from markupsafe import Markup
@@ -13,7 +12,6 @@ from ..scoring import describe
 from .svg import Panel, Point, bounds, short, ticks
 from .tables import Row, mean_std, show_pair, show_time
 
-SIDES: tuple[Literal["true"], Literal["predicted"]] = ("true", "predicted")
 MAX_LINE = 300  # points of a drawn curve
 MAX_CELLS = 40  # rows and columns of a drawn matrix
 SERIES = 6  # colours in the style sheet
@@ -44,9 +42,10 @@ def predicted(row: Row) -> list[tuple[str, Markup]]:
     """Draw predicted against true, a panel per factor, from the first seed that kept points."""
     for result in row.results:
         if result.points and result.points["true"]:
-            true, guess = (list(zip(*result.points[k], strict=True)) for k in SIDES)
-            panels = zip(factor_names(result, len(true)), true, guess, strict=True)
-            return [(name, _scatter(name, *pair)) for name, *pair in panels][:MAX_CELLS]
+            true = list(zip(*result.points["true"], strict=True))  # a tuple per factor
+            panels = zip(true, zip(*result.points["predicted"], strict=True), strict=True)
+            named = zip(factor_names(result, len(true)), panels, strict=True)
+            return [(name, _scatter(name, *pair)) for name, pair in named][:MAX_CELLS]
     return []
 
 

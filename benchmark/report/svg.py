@@ -49,17 +49,13 @@ class Panel:
         self, x: float, y: float, text: str, css: str = "tick", anchor: str = "middle"
     ) -> None:
         """Write one label."""
-        self.add(
-            '<text x="{x}" y="{y}" class="{css}" text-anchor="{anchor}">{text}</text>',
-            x=float(x), y=float(y), css=css, anchor=anchor, text=text,
-        )  # fmt: skip
+        pattern = '<text x="{x}" y="{y}" class="{css}" text-anchor="{anchor}">{text}</text>'
+        self.add(pattern, x=x, y=y, css=css, anchor=anchor, text=text)
 
     def rule(self, x1: float, y1: float, x2: float, y2: float, css: str) -> None:
         """Draw one straight line between two positions."""
-        self.add(
-            '<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" class="{css}"/>',
-            x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), css=css,
-        )  # fmt: skip
+        pattern = '<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" class="{css}"/>'
+        self.add(pattern, x1=x1, y1=y1, x2=x2, y2=y2, css=css)
 
     def axes(
         self,

@@ -22,7 +22,7 @@ from ident3d.files import sha256, write_bytes
 from ..results import PROTOCOLS, Result
 from ..scoring.scores import SCORES, SHOWN, describe
 from . import plots, tables
-from .data_section import Figure, audit_tables, read_figure
+from .data_section import Figure, audit_tables, flat, read_figure
 from .markdown import markdown
 from .tables import Published, Row, Table
 
@@ -109,9 +109,9 @@ def _section(row: Row) -> dict[str, Any]:
     matched = next((r for r in row.results if r.correlation), None)
     first = row.first
     facts = [
-        ("Settings", _flat(first.settings)),
-        ("Data set", _flat(first.data)),
-        ("Environment", _flat(first.environment)),
+        ("Settings", flat(first.settings or {})),
+        ("Data set", flat(first.data or {})),
+        ("Environment", flat(first.environment or {})),
     ]
     return {
         "row": row,
@@ -143,19 +143,6 @@ def _curves(row: Row) -> list[tuple[str, Markup]]:
         caption = f"{describe(family).label}, seed {run.seed}"
         drawn.append((caption, plots.curve_family(run, members, family)))
     return [(caption, plot) for caption, plot in drawn if plot]
-
-
-def _flat(table: dict[str, Any] | None, prefix: str = "") -> list[tuple[str, str]]:
-    """Turn nested settings into lines of name and text."""
-    lines = []
-    for name, value in (table or {}).items():
-        if isinstance(value, dict):
-            lines += _flat(value, f"{prefix}{name}.")
-        elif isinstance(value, list):
-            lines.append((prefix + name, ", ".join(str(v) for v in value[:50])))
-        else:
-            lines.append((prefix + name, "—" if value is None else str(value)))
-    return lines
 
 
 def _method_pages(built: Sequence[Table], pages: Environment) -> Iterator[tuple[str, str]]:

@@ -157,7 +157,6 @@ _WORDS = {
     "float": "a number",
     "array": "a list",
     "object": "a table of names",
-    "null": "null",
     "bool": "true or false",
 }
 
@@ -172,8 +171,5 @@ def _sentence(message: str, what: str) -> str:
             lambda m: " or ".join(_WORDS.get(word, word) for word in m[1].split(" | ")),
             message.replace("Expected ", "must be ", 1),
         )
-        unit = "characters" if "text" in message else "items"
-        message = re.sub(r"of length <= (\d+)", rf"of at most \1 {unit}", message)
-        message = re.sub(r"of length >= (\d+)", rf"of at least \1 {unit}", message)
         return f"`{path}` {message}."
     return f"`{path}`: {message}" if path else f"{message}."

@@ -262,9 +262,12 @@ def test_missing_files_strange_files_and_links_are_refused(entry, data, tmp_path
         (lambda e: e.update(version=2), "`version` must be 1"),
         (lambda e: e.update(extra=1), "unknown field `extra`"),
         (lambda e: e.update(records={}), "`records` must be a list"),
-        (lambda e: e.update(records=[]), "at least 1 items"),
+        (lambda e: e.update(records=[]), "`records` must be a list of length >= 1"),
         (lambda e: e.update(records=[1]), r"`records\[0\]` must be a table"),
-        (lambda e: e.update(records=e["records"] * 60), "at most 100 items"),
+        (
+            lambda e: e.update(records=e["records"] * 60),
+            "`records` must be a list of length <= 100",
+        ),
         (lambda e: e.update(records=e["records"][:1] * 2), "each seed once"),
         (lambda e: e.update(embeddings=[]), "`embeddings` must be a table"),
         (lambda e: e.update(embeddings={"0": "../x", "1": "y"}), "`embeddings.* must be text"),
@@ -273,9 +276,12 @@ def test_missing_files_strange_files_and_links_are_refused(entry, data, tmp_path
         (lambda e: e["records"][0].update(seed="../../x"), "seed` must be a whole number"),
         (
             lambda e: e["records"][0].update(method="x" * 10**6),
-            "method` must be text of at most 120",
+            "method` must be text of length <= 120",
         ),
-        (lambda e: e["records"][0].update(method="x" * 121), "method` must be text of at most 120"),
+        (
+            lambda e: e["records"][0].update(method="x" * 121),
+            "method` must be text of length <= 120",
+        ),
         (
             lambda e: e["records"][0].update(tier="a\u202eb"),
             r"records\[0\]`: `tier` must be print",

@@ -179,7 +179,7 @@ def test_every_refusal_names_the_field(tmp_path):
         "unknown field": "unknown field `extra`",
         "newer version": "`version` must be 1, got 2; update ident3d",
         "curve of text": "`curves[...][0]` must be",
-        "large matrix": "`correlation[0]` must be a list of at most 256 items",
+        "large matrix": "`correlation[0]` must be a list of length <= 256",
         "data without fingerprint": "`data`: Object missing required field `fingerprint`",
         "negative time": "`seconds` must be a number >= 0",
     }.items():
