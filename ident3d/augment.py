@@ -1,13 +1,16 @@
 """Image transforms for `PairLoader`: whole uint8 batches in, float batches out, on any device.
 
-PairLoader(..., transform=simclr(224), device="cuda")
+    PairLoader(..., transform=simclr(224), device="cuda")
+
+Images are (n, 3, H, W), uint8 or floats in [0, 1]. Every image of a batch has its own draws.
 """
 
+import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
 
 from .errors import choose
 
@@ -16,52 +19,77 @@ STATISTICS = {
     "3dident": ((0.3292, 0.3278, 0.3215), (0.0778, 0.0776, 0.0771)),
     "causal3dident": ((0.4327, 0.2689, 0.2839), (0.1201, 0.1457, 0.1082)),
 }
+JITTER = (0.8, 0.8, 0.8, 0.2)  # brightness, contrast, saturation, hue
+GREY = (0.299, 0.587, 0.114)  # luminance of red, green and blue
+
+Statistics = str | tuple[Sequence[float], Sequence[float]]
 
 
-def normalize(statistics: str | tuple[Sequence[float], Sequence[float]] = "3dident") -> nn.Module:
-    """Scale uint8 images to [0, 1], then normalise each channel.
+def to_float(images: Tensor) -> Tensor:
+    """Scale uint8 images to floats in [0, 1]; floats pass as they are."""
+    return images.float().div_(255) if images.dtype == torch.uint8 else images
+
+
+def normalize(statistics: Statistics = "3dident") -> "Normalize":
+    """Scale images to [0, 1], then bring each channel to mean 0 and deviation 1.
 
     Args:
         statistics: A published set's name, or (means, standard deviations).
     """
-    v2 = _torchvision()
-    mean, std = (
-        choose(STATISTICS, statistics, "statistics") if isinstance(statistics, str) else statistics
-    )
-    return v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize(mean, std)])
+    if isinstance(statistics, str):
+        statistics = choose(STATISTICS, statistics, "statistics")
+    return Normalize(*statistics)
 
 
-def simclr(
-    size: int,
-    statistics: str | tuple[Sequence[float], Sequence[float]] = "3dident",
-    strength: float = 1.0,
-) -> nn.Module:
-    """SimCLR's policy: crop, flip, colour jitter, grey, blur, each image with its own draws.
+def simclr(size: int, statistics: Statistics = "3dident", strength: float = 1.0) -> nn.Sequential:
+    """SimCLR's policy (Chen et al. 2020), normalised: crop, flip, colour jitter, grey, blur.
 
     Args:
         size: Height and width of what comes out.
         statistics: As for `normalize`.
         strength: Of the colour jitter; SimCLR's is 1.
     """
-    v2 = _torchvision()
-    jitter = v2.ColorJitter(0.8 * strength, 0.8 * strength, 0.8 * strength, 0.2 * strength)
-    blur = v2.GaussianBlur(kernel_size=size // 20 * 2 + 1, sigma=(0.1, 2.0))
-    return v2.Compose(
-        [
-            EachImage(
-                v2.Compose(
-                    [
-                        v2.RandomResizedCrop(size, antialias=True),
-                        v2.RandomHorizontalFlip(),
-                        v2.RandomApply([jitter], p=0.8),
-                        v2.RandomGrayscale(p=0.2),
-                        v2.RandomApply([blur], p=0.5),
-                    ]
-                )
-            ),
-            normalize(statistics),
-        ]
-    )
+    return nn.Sequential(SimCLR(size, strength), normalize(statistics))
+
+
+class Normalize(nn.Module):
+    """Scales images to [0, 1], then subtracts `mean` and divides by `std`, channel by channel."""
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.mean, self.std = tuple(mean), tuple(std)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Normalise (n, 3, H, W)."""
+        mean, std = (
+            torch.tensor(values, device=images.device).view(-1, 1, 1)
+            for values in (self.mean, self.std)
+        )
+        return (to_float(images) - mean) / std
+
+
+class SimCLR(nn.Module):
+    """SimCLR's augmentations, without normalisation: floats in [0, 1] come out.
+
+    torchvision's transforms draw once for a batch, and image by image they are slow; here a batch
+    is augmented as a whole, each image with its own draws. In evaluation mode images pass as they
+    are.
+    """
+
+    def __init__(self, size: int | None = None, strength: float = 1.0) -> None:
+        super().__init__()
+        self.size, self.strength = size, strength
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Augment (n, 3, H, W); (n, 3, size, size) comes out."""
+        if not self.training:
+            return images
+        images = crop(to_float(images))
+        if self.size is not None and images.shape[2:] != (self.size, self.size):
+            images = functional.interpolate(images, self.size, mode="bilinear", antialias=True)
+        images = mix(0.8, jitter(images, self.strength), images)
+        images = mix(0.2, grey(images).expand_as(images), images)
+        return mix(0.5, blur(images), images)
 
 
 class EachImage(nn.Module):
@@ -71,16 +99,80 @@ class EachImage(nn.Module):
         super().__init__()
         self.transform = transform
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """Transform (n, 3, H, W), image by image."""
         return torch.stack([self.transform(image) for image in images])
 
 
-def _torchvision() -> Any:
-    try:
-        from torchvision.transforms import v2
-    except ImportError as error:
-        raise ImportError(
-            "Augmentation needs torchvision: `pip install 'ident3d[benchmark]'`."
-        ) from error
-    return v2
+def mix(probability: float, changed: Tensor, images: Tensor) -> Tensor:
+    """Take each image from `changed` with some probability."""
+    take = torch.rand(len(images), 1, 1, 1, device=images.device) < probability
+    return torch.where(take, changed, images)
+
+
+def crop(images: Tensor) -> Tensor:
+    """Crop 8 to 100 % of the area at an aspect ratio of 3:4 to 4:3, flip half, resize back."""
+    n = len(images)
+    area = _uniform(images, 0.08, 1)
+    ratio = _uniform(images, math.log(3 / 4), math.log(4 / 3)).exp()
+    width, height = ((area * ratio).sqrt().clamp(max=1), (area / ratio).sqrt().clamp(max=1))
+    x, y = (_uniform(images, -1, 1) * (1 - side) for side in (width, height))  # the centre
+    flip = torch.where(torch.rand(n, device=images.device) < 0.5, -1.0, 1.0)
+    zero = torch.zeros_like(x)
+    # (n, 2, 3): for each image the affine map from output to input, both in [-1, 1]^2.
+    window = torch.stack([width * flip, zero, x, zero, height, y], 1).view(n, 2, 3)
+    grid = functional.affine_grid(window, list(images.shape), align_corners=False)
+    return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
+
+
+def jitter(images: Tensor, strength: float = 1.0) -> Tensor:
+    """Change brightness, contrast, saturation and hue, in this order."""
+    reaches = [strength * reach for reach in JITTER]
+    light, contrast, colour = (
+        _uniform(images, max(0, 1 - reach), 1 + reach).view(-1, 1, 1, 1) for reach in reaches[:3]
+    )
+    images = (images * light).clamp(0, 1)
+    mean = grey(images).mean((2, 3), keepdim=True)
+    images = (mean + (images - mean) * contrast).clamp(0, 1)
+    level = grey(images)
+    images = (level + (images - level) * colour).clamp(0, 1)
+    return turn_hue(images, _uniform(images, -reaches[3], reaches[3]))
+
+
+def turn_hue(images: Tensor, turns: Tensor) -> Tensor:
+    """Turn colours about the grey axis, by `turns` of a full circle for each image."""
+    angle = 2 * math.pi * turns
+    cos, sin = angle.cos(), angle.sin()
+    # The rotation about (1, 1, 1): Rodrigues' formula.
+    axis = torch.full((3, 3), 1 / 3, device=images.device)
+    cross = torch.tensor([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]], device=images.device) / 3**0.5
+    turn = axis + cos[:, None, None] * (torch.eye(3, device=images.device) - axis)
+    turn = turn + sin[:, None, None] * cross  # (n, 3, 3)
+    return torch.einsum("nij,njhw->nihw", turn, images).clamp(0, 1)
+
+
+def grey(images: Tensor) -> Tensor:
+    """Return the luminance, (n, 1, H, W)."""
+    weights = torch.tensor(GREY, device=images.device).view(1, 3, 1, 1)
+    return (images * weights).sum(1, keepdim=True)
+
+
+def blur(images: Tensor) -> Tensor:
+    """Blur by a Gaussian 0.1 to 2 px wide, its window a tenth of the image."""
+    n, channels, height, width = images.shape
+    reach = max(1, height // 20)
+    sigma = _uniform(images, 0.1, 2.0)
+    steps = torch.arange(-reach, reach + 1, device=images.device)
+    kernel = torch.exp(-0.5 * (steps / sigma[:, None]) ** 2)  # (n, window)
+    kernel = (kernel / kernel.sum(1, keepdim=True)).repeat_interleave(channels, 0)
+    # As one image of n * channels channels, each is convolved with the kernel of its own image.
+    flat = images.reshape(1, n * channels, height, width)
+    padded = functional.pad(flat, (reach,) * 4, mode="reflect")
+    for shape in ((-1, 1, 1, 2 * reach + 1), (-1, 1, 2 * reach + 1, 1)):
+        padded = functional.conv2d(padded, kernel.view(shape), groups=n * channels)
+    return padded.view(n, channels, height, width)
+
+
+def _uniform(images: Tensor, low: float, high: float) -> Tensor:
+    """Draw one number for each image."""
+    return torch.empty(len(images), device=images.device).uniform_(low, high)

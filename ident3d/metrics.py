@@ -19,7 +19,7 @@ _CONSTANT = 1e-12
 
 
 def linear_r2(z: np.ndarray, z_hat: np.ndarray, *, held_out: bool = True) -> float:
-    """Mean over factors of the R2 of the best affine map from `z_hat` to `z`.
+    """Return the mean over factors of the R2 of the best affine map from `z_hat` to `z`.
 
     With `held_out` the map is fitted on rows 0, 2, 4, ... and scored on rows 1, 3, 5, ...;
     without, it is fitted and scored on all rows.
@@ -28,7 +28,7 @@ def linear_r2(z: np.ndarray, z_hat: np.ndarray, *, held_out: bool = True) -> flo
 
 
 def linear_r2_per_factor(z: np.ndarray, z_hat: np.ndarray, *, held_out: bool = True) -> np.ndarray:
-    """R2 of each factor under the best affine map from `z_hat`, shape (d,); see `linear_r2`.
+    """Return the R2 of each factor under the best affine map from `z_hat`, shape (d,).
 
     1 is perfect, 0 is no better than the factor's mean; held-out scores can be negative.
     """
@@ -49,25 +49,34 @@ def linear_r2_per_factor(z: np.ndarray, z_hat: np.ndarray, *, held_out: bool = T
 
 
 def mcc(z: np.ndarray, z_hat: np.ndarray, method: str = "pearson") -> float:
-    """Mean absolute correlation under the best one-to-one match of factors to columns.
+    """Return the mean absolute correlation under the best one-to-one match with columns.
 
     `z_hat` may have more columns than `z`; those left over are ignored.
     """
     correlation = np.abs(mcc_matrix(z, z_hat, method))
     _enough_columns(*correlation.shape)
-    return float(correlation[linear_sum_assignment(correlation, maximize=True)].mean())
+    return float(correlation[match_columns(correlation)].mean())
 
 
 def mcc_matrix(z: np.ndarray, z_hat: np.ndarray, method: str = "pearson") -> np.ndarray:
-    """Correlation of each factor with each column of `z_hat`, signed, shape (d, k)."""
+    """Correlate each factor with each column of `z_hat`, signed, shape (d, k)."""
     z, z_hat = _checked(z, z_hat)
     transform = choose(_METHODS, method, "method")
     correlation = _unit(transform(z), "z").T @ _unit(transform(z_hat), "z_hat")
     return np.clip(correlation, -1, 1)
 
 
+def match_columns(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Match factors one to one with columns, so that the sum of |correlation| is largest.
+
+    From the matrix (d, k) of correlations, signed or not, it gives factors, ascending, and their
+    columns, each of shape (min(d, k),).
+    """
+    return linear_sum_assignment(np.abs(correlation), maximize=True)
+
+
 def block_mcc(z: np.ndarray, z_hat: np.ndarray, blocks: Sequence[Sequence[int]]) -> float:
-    """MCC for factors identified only up to a rotation inside each block of columns of `z`.
+    """Return the MCC of factors identified up to a rotation inside each block of columns of `z`.
 
     Each block is matched with as many columns of `z_hat`, so that the sum of the columns' multiple
     correlations with their block is largest; `z_hat` may come in any order, and the learned metric
@@ -90,7 +99,7 @@ def block_mcc(z: np.ndarray, z_hat: np.ndarray, blocks: Sequence[Sequence[int]])
     explained = np.stack(
         [np.linalg.norm(span.T @ columns, axis=0) for span in spans]
     )  # (blocks, k)
-    slots, matched = linear_sum_assignment(explained[owner], maximize=True)
+    slots, matched = match_columns(explained[owner])
     total = 0.0
     for block, span in enumerate(spans):
         partner = _orthonormal(columns[:, matched[owner[slots] == block]])
@@ -131,7 +140,7 @@ def _enough_columns(factors: int, columns: int) -> None:
 
 
 def _constant(values: np.ndarray, name: str, consequence: str) -> np.ndarray:
-    """Which columns never change, said aloud."""
+    """Find columns that never change, and warn of them."""
     constant = np.ptp(values, axis=0) <= _CONSTANT * np.abs(values).max(axis=0)
     if constant.any():
         found = ", ".join(map(str, np.flatnonzero(constant)))
@@ -140,7 +149,7 @@ def _constant(values: np.ndarray, name: str, consequence: str) -> np.ndarray:
 
 
 def _unit(values: np.ndarray, name: str) -> np.ndarray:
-    """Columns with mean 0 and norm 1; constant ones become 0."""
+    """Bring columns to mean 0 and norm 1; constant ones become 0."""
     constant = _constant(values, name, "its correlation is undefined and scored 0")
     centred = values - values.mean(axis=0)
     centred[:, constant] = 0
@@ -148,13 +157,13 @@ def _unit(values: np.ndarray, name: str) -> np.ndarray:
 
 
 def _orthonormal(columns: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of the columns' span; dependent columns add nothing to it."""
+    """Return an orthonormal basis of the columns' span; dependent columns add nothing to it."""
     left, singular, _ = np.linalg.svd(columns, full_matrices=False)
     return left[:, singular > 1e-10]
 
 
 def _affine(inputs: np.ndarray, targets: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The least-squares affine map. Inputs are scaled first, so that no column's unit matters."""
+    """Fit the least-squares affine map. Inputs are scaled first, so that no unit matters."""
     centre, middle = inputs.mean(axis=0), targets.mean(axis=0)
     constant = _constant(inputs, "z_hat", "it explains nothing")
     width = np.where(constant, np.inf, inputs.std(axis=0))

@@ -28,11 +28,11 @@ class Box:
         return "box" if self == Box() else f"box:{number(self.low)}:{number(self.high)}"
 
     def centre(self, dim: int) -> np.ndarray:
-        """The middle of the box, shape (dim,)."""
+        """Return the middle of the box, shape (dim,)."""
         return np.full(dim, (self.low + self.high) / 2)
 
     def contains(self, points: np.ndarray) -> np.ndarray:
-        """Which rows of `points` lie in the box, shape (n,)."""
+        """Tell which rows of `points` lie in the box, shape (n,)."""
         points = np.asarray(points)
         return ((points >= self.low) & (points <= self.high)).all(axis=-1)
 
@@ -49,11 +49,11 @@ class Sphere:
         return "sphere"
 
     def centre(self, dim: int) -> np.ndarray:
-        """The pole e1 (the released code's choice), shape (dim,)."""
+        """Return the pole e1 (the released code's choice), shape (dim,)."""
         return np.eye(1, dim)[0]
 
     def contains(self, points: np.ndarray) -> np.ndarray:
-        """Which rows of `points` have norm 1, up to float32's rounding, shape (n,)."""
+        """Tell which rows of `points` have norm 1, up to float32's rounding, shape (n,)."""
         norms = np.linalg.norm(np.asarray(points, dtype=np.float64), axis=-1)
         return np.abs(norms - 1) <= _NORM_TOLERANCE
 
@@ -70,11 +70,11 @@ class Unbounded:
         return "unbounded"
 
     def centre(self, dim: int) -> np.ndarray:
-        """The origin, shape (dim,)."""
+        """Return the origin, shape (dim,)."""
         return np.zeros(dim)
 
     def contains(self, points: np.ndarray) -> np.ndarray:
-        """Which rows of `points` are finite, shape (n,)."""
+        """Tell which rows of `points` are finite, shape (n,)."""
         return np.isfinite(points).all(axis=-1)
 
     def uniform(self, n: int, dim: int, rng: np.random.Generator) -> np.ndarray:
@@ -153,11 +153,6 @@ def as_pairs(
             f"`positives` must have the shape of `anchors`, {anchors.shape}, got {positives.shape}."
         )
     return positives, anchors
-
-
-def log_inside(values: np.ndarray, points: np.ndarray, space: Space) -> np.ndarray:
-    """Keep log-densities inside `space`, and put -inf outside."""
-    return np.where(space.contains(points), values, -np.inf)
 
 
 def project(points: np.ndarray) -> np.ndarray:

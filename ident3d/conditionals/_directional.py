@@ -1,4 +1,4 @@
-"""Exact draws on the unit sphere: von Mises-Fisher, and the anisotropic Fisher-Bingham.
+"""Draws from the anisotropic law on the unit sphere: Fisher-Bingham, and its approximation.
 
 Anchors are unit vectors, shape (n, d), d at least 2.
 """
@@ -7,40 +7,13 @@ import numpy as np
 from scipy.special import erf, expit
 
 from ..spaces import project
-from ._rejection import first_accepted
+from ._rejection import accept, first_accepted
 
 _SHELL = (0.9**2, 1.1**2)  # squared norms that the released sampler keeps
 _NEWTON_STEPS = 4  # only the speed depends on it
 
 
-def von_mises_fisher(
-    anchors: np.ndarray, concentration: float, rng: np.random.Generator
-) -> np.ndarray:
-    """Draw from the density proportional to exp(concentration z'x) (Ulrich 1984, Wood 1994).
-
-    The height w = z'x is drawn by rejection from a transformed Beta. It is kept as 1 - w and
-    1 + w, so that large concentrations, with w near 1, lose no digits.
-    """
-    n, dim = anchors.shape
-    free = dim - 1
-    b = free / (2 * concentration + np.hypot(2 * concentration, free))
-    x0 = (1 - b) / (1 + b)
-    bound = free * np.log1p(-(x0**2))
-
-    def heights(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        beta = rng.beta(free / 2, free / 2, rows.shape)
-        scale = 2 / (1 - (1 - b) * beta)
-        below = scale * b * beta  # 1 - w
-        exponent = concentration * (1 - x0 - below) + free * np.log1p(-x0 * (1 - below)) - bound
-        return np.stack([below, scale * (1 - beta)], 1), _accept(exponent, rng)
-
-    below, above = first_accepted(n, heights).T
-    noise = rng.standard_normal((n, dim))
-    tangent = project(noise - np.einsum("ij,ij->i", noise, anchors)[:, None] * anchors)
-    return project((1 - below)[:, None] * anchors + np.sqrt(below * above)[:, None] * tangent)
-
-
-def fisher_bingham(
+def draw_fisher_bingham(
     anchors: np.ndarray, concentrations: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Draw from the density proportional to exp(-(x - z)' L (x - z)), L = diag(concentrations).
@@ -62,7 +35,7 @@ def fisher_bingham(
         radius = np.sqrt(squares.sum(axis=1))
         a = squares @ concentrations / radius**2 + shift[rows]  # x'Px
         t = np.einsum("ij,ij->i", draws, pull[rows]) / radius  # x'Lz
-        accepted = _accept(log_radius_density(a, np.abs(t), dim) - bound[rows], rng)
+        accepted = accept(log_radius_density(a, np.abs(t), dim) - bound[rows], rng)
         # Only what is accepted needs its end and its length.
         t, radius = t[accepted], radius[accepted]
         ahead = rng.random(len(t)) < expit(4 * np.abs(t))
@@ -72,8 +45,10 @@ def fisher_bingham(
     return first_accepted(len(anchors), axes)
 
 
-def shell(anchors: np.ndarray, concentrations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The released approximation: N(z, 1 / L), kept if its norm is within 0.1 of 1, projected.
+def draw_shell(
+    anchors: np.ndarray, concentrations: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw as the released code does: N(z, 1 / L), kept if its norm is within 0.1 of 1, projected.
 
     The same law, drawn faster: a narrower Gaussian, N(z, 1 / L) times exp(-shift |y|^2), falls into
     the shell often, and is accepted with exp(shift (|y|^2 - 1.1^2)), which undoes the difference.
@@ -85,14 +60,14 @@ def shell(anchors: np.ndarray, concentrations: np.ndarray, rng: np.random.Genera
     def normals(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         draws = _normal(centre[rows], spread[rows], rng)
         squares = np.einsum("ij,ij->i", draws, draws)
-        accepted = _accept(shift[rows] * (squares - _SHELL[1]), rng)
+        accepted = accept(shift[rows] * (squares - _SHELL[1]), rng)
         return draws, accepted & (squares >= _SHELL[0]) & (squares <= _SHELL[1])
 
     return project(first_accepted(len(anchors), normals))
 
 
 def log_radius_density(a: np.ndarray, t: np.ndarray, dim: int) -> np.ndarray:
-    """Log of p(1) + p(-1) for the density p proportional to |r|^(dim - 1) exp(-a r^2 + 2 t r).
+    """Return log(p(1) + p(-1)), the density p proportional to |r|^(dim - 1) exp(-a r^2 + 2 t r).
 
     `a` > 0 and `t` >= 0. The integral over r follows by parts, power by power, in terms that are
     all positive; powers of r / `mode` rather than of r keep them from overflowing.
@@ -116,11 +91,11 @@ def log_radius_density(a: np.ndarray, t: np.ndarray, dim: int) -> np.ndarray:
 
 
 def log_radius_bound(a: np.ndarray, dim: int) -> np.ndarray:
-    """A bound on `log_radius_density` for every t and every smaller `a`, given a >= dim / 2.
+    """Bound `log_radius_density` for every t and every smaller `a`, given a >= dim / 2.
 
     A density of this family is highest at 1 when 1 is its mean. There a normal with the mode's
     curvature is too low by a factor whose distance from 1 is at most 1.031 (dim - 1) / curvature^2
-    (found numerically, dimensions 2 to 200; tests/ident3d/test_directional.py scans it).
+    (found numerically, dimensions 2 to 200; test_directional.py scans it).
     """
     curvature = 2 * a + dim - 1
     return 0.5 * np.log(curvature / (2 * np.pi)) - np.log1p(-1.05 * (dim - 1) / curvature**2)
@@ -129,13 +104,13 @@ def log_radius_bound(a: np.ndarray, dim: int) -> np.ndarray:
 def _gaussian(
     pull: np.ndarray, concentrations: np.ndarray, shift: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviations of the density exp(-y'Py + 2y'pull), P = L + shift."""
+    """Return mean and deviations, (n, d), of the density exp(-y'Py + 2y'pull), P = L + shift."""
     precision = concentrations + shift[:, None]
     return pull / precision, np.sqrt(0.5 / precision)
 
 
 def _shift(anchors: np.ndarray, concentrations: np.ndarray) -> np.ndarray:
-    """The shift that brings E|y|^2 of `_gaussian` to about 1, by Newton's steps on 1 / E|y|^2."""
+    """Find the shift, (n,), with E|y|^2 of `_gaussian` near 1, by Newton's steps on 1 / E|y|^2."""
     least = anchors.shape[1] / 2 - concentrations.max()  # what `log_radius_bound` asks for
     shift = np.full(len(anchors), max(least, 0.0))
     # Equal concentrations share their terms: (n, distinct) instead of (n, d).
@@ -156,7 +131,3 @@ def _normal(centre: np.ndarray, spread: np.ndarray, rng: np.random.Generator) ->
     draws *= spread  # in place: half of the time here goes into new arrays
     draws += centre
     return draws
-
-
-def _accept(exponent: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return rng.standard_exponential(exponent.shape) >= -exponent

@@ -28,3 +28,8 @@ def first_accepted(count: int, propose: Proposal) -> np.ndarray:
         kept[pending[done]] = draws[first[done]]
         pending = pending[~done]
     return kept
+
+
+def accept(exponent: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Accept each draw with probability exp(exponent); `exponent` is at most 0."""
+    return rng.standard_exponential(exponent.shape) >= -exponent

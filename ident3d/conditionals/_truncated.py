@@ -3,17 +3,35 @@
 Each sampler has mode 0 and scale 1 and takes the interval's ends `low` <= 0 <= `high` as arrays.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import erf, erfinv, gamma
 
-from ._rejection import first_accepted
+from ..spaces import Box
+from ._rejection import accept, first_accepted
+
+Truncated = Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray]
 
 _BELOW_ONE = np.nextafter(1.0, 0.0)
 _ROOT_TWO = np.sqrt(2.0)
 
 
+def in_box(
+    draw: Truncated,
+    anchors: np.ndarray,
+    scale: float | np.ndarray,
+    box: Box,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Draw around anchors (n, d), cut to the box; `scale` is one number or (d,)."""
+    low, high = (box.low - anchors) / scale, (box.high - anchors) / scale
+    drawn = anchors + scale * draw(low, high, rng)
+    return drawn.clip(box.low, box.high)  # rounding may leave the box by one digit
+
+
 def truncated_normal(low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Standard normal on [low, high], by inverting its CDF.
+    """Draw a standard normal on [low, high], by inverting its CDF.
 
     The CDF is measured from the mode outwards (erf is odd), so neither tail loses digits.
     """
@@ -22,7 +40,7 @@ def truncated_normal(low: np.ndarray, high: np.ndarray, rng: np.random.Generator
 
 
 def truncated_laplace(low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Standard Laplace, density exp(-|x|)/2, on [low, high], by inverting its CDF."""
+    """Draw a standard Laplace, density exp(-|x|)/2, on [low, high], by inverting its CDF."""
     mass = _between(np.expm1(low), -np.expm1(-high), rng)
     return np.clip(np.copysign(np.log1p(-np.abs(mass)), mass), low, high)
 
@@ -30,7 +48,7 @@ def truncated_laplace(low: np.ndarray, high: np.ndarray, rng: np.random.Generato
 def truncated_gennorm(
     exponent: float, low: np.ndarray, high: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Generalised normal, density proportional to exp(-|x|^exponent), on [low, high].
+    """Draw from the density proportional to exp(-|x|^exponent) on [low, high].
 
     Either the untruncated draw is kept when it falls inside, or a uniform draw from the interval
     is kept with probability exp(-|x|^exponent): whichever accepts more with the mode at one end.
@@ -44,7 +62,7 @@ def truncated_gennorm(
 
     def uniform(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         draws = rng.uniform(low[rows], high[rows])
-        return draws, rng.standard_exponential(rows.shape) >= np.abs(draws) ** exponent
+        return draws, accept(-(np.abs(draws) ** exponent), rng)
 
     half_mass = gamma(1 + 1 / exponent)  # of exp(-x^exponent) on the half line
     wide = half_mass > np.max(high - low, initial=0) / 2

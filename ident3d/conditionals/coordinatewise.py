@@ -1,51 +1,69 @@
 """Noise that is independent on every coordinate: normal, Laplace, generalised normal."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..spaces import UNIT_BOX, Box, Space, Sphere, as_pairs, as_points, log_inside, number, project
-from ._truncated import gennorm, truncated_gennorm, truncated_laplace, truncated_normal
+from ..spaces import Box, Space, Sphere, number, project
+from ._truncated import (
+    Truncated,
+    gennorm,
+    in_box,
+    truncated_gennorm,
+    truncated_laplace,
+    truncated_normal,
+)
+from .conditional import Conditional, check_positive
 
 
-class Coordinatewise:
-    """Independent noise of one scale on every coordinate, density exp(-|x / width|^power).
+class Law(NamedTuple):
+    """A law on the line with mode 0 and scale 1."""
+
+    plain: Callable[[tuple[int, ...], np.random.Generator], np.ndarray]  # shape -> draws
+    truncated: Truncated  # ends of intervals that hold 0 -> draws inside
+    energy: Callable[[np.ndarray], np.ndarray]  # minus the log-density, up to a constant
+
+
+class Coordinatewise(Conditional):
+    """Independent noise of one scale on every coordinate.
 
     On a box the noise is truncated exactly. On the sphere it is drawn in R^d and projected, as in
     the released code; that distribution has no density in closed form.
     """
 
-    def sample(
-        self, anchors: np.ndarray, rng: np.random.Generator, space: Space = UNIT_BOX
-    ) -> np.ndarray:
-        """Draw one positive for each anchor."""
-        anchors = as_points(anchors, space, "anchors")
-        if isinstance(space, Box):
-            low, high = (space.low - anchors) / self.scale, (space.high - anchors) / self.scale
-            # Rounding may leave the box by one digit.
-            return (anchors + self.scale * self._truncated(low, high, rng)).clip(
-                space.low, space.high
-            )
-        drawn = anchors + self.scale * self._plain(anchors.shape, rng)
-        return project(drawn) if isinstance(space, Sphere) else drawn
+    name: ClassVar[str]  # in its text form
+    scale: float
 
-    def log_density(
-        self, positives: np.ndarray, anchors: np.ndarray, space: Space = UNIT_BOX
-    ) -> np.ndarray:
-        """Log-density up to a term in the anchor; none exists on the sphere."""
-        if isinstance(space, Sphere):
-            raise ValueError(
-                f"{self} on the sphere is drawn in R^d and projected, so it has no closed density; "
-                "use vmf or anisotropic."
-            )
-        power, width = self._shape
-        positives, anchors = as_pairs(positives, anchors, space)
-        return log_inside(
-            -(np.abs((positives - anchors) / width) ** power).sum(1), positives, space
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            check_positive(value, name)
+
+    def __str__(self) -> str:
+        return ":".join([self.name, *map(number, vars(self).values())])
+
+    def why_not(self, space: Space, density: bool) -> str | None:
+        """Say that there is no density on the sphere."""
+        if not density or not isinstance(space, Sphere):
+            return None
+        return (
+            f"{self} on the sphere is drawn in R^d and projected, so it has no closed density; "
+            "use vmf or anisotropic."
         )
 
-    def check(self, dim: int) -> None:
-        """Fits any number of dimensions."""
+    def _sample(self, anchors: np.ndarray, rng: np.random.Generator, space: Space) -> np.ndarray:
+        if isinstance(space, Box):
+            return in_box(self._law().truncated, anchors, self.scale, space, rng)
+        drawn = anchors + self.scale * self._law().plain(anchors.shape, rng)
+        return project(drawn) if isinstance(space, Sphere) else drawn
+
+    def _log_density(self, positives: np.ndarray, anchors: np.ndarray, space: Space) -> np.ndarray:
+        return -self._law().energy((positives - anchors) / self.scale).sum(1)
+
+    def _law(self) -> Law:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -53,22 +71,10 @@ class Normal(Coordinatewise):
     """Normal noise of standard deviation `scale`."""
 
     scale: float
+    name = "normal"
 
-    def __post_init__(self) -> None:
-        check_positive(self.scale, "scale")
-
-    def __str__(self) -> str:
-        return f"normal:{number(self.scale)}"
-
-    @property
-    def _shape(self) -> tuple[float, float]:
-        return 2, self.scale * np.sqrt(2)
-
-    def _plain(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        return rng.standard_normal(shape)
-
-    def _truncated(self, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return truncated_normal(low, high, rng)
+    def _law(self) -> Law:
+        return Law(lambda n, rng: rng.standard_normal(n), truncated_normal, lambda x: x * x / 2)
 
 
 @dataclass(frozen=True)
@@ -76,22 +82,10 @@ class Laplace(Coordinatewise):
     """Laplace noise, density proportional to exp(-|x / scale|)."""
 
     scale: float
+    name = "laplace"
 
-    def __post_init__(self) -> None:
-        check_positive(self.scale, "scale")
-
-    def __str__(self) -> str:
-        return f"laplace:{number(self.scale)}"
-
-    @property
-    def _shape(self) -> tuple[float, float]:
-        return 1, self.scale
-
-    def _plain(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        return rng.laplace(size=shape)
-
-    def _truncated(self, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return truncated_laplace(low, high, rng)
+    def _law(self) -> Law:
+        return Law(lambda n, rng: rng.laplace(size=n), truncated_laplace, np.abs)
 
 
 @dataclass(frozen=True)
@@ -100,26 +94,10 @@ class GenNorm(Coordinatewise):
 
     exponent: float
     scale: float
+    name = "gennorm"
 
-    def __post_init__(self) -> None:
-        check_positive(self.exponent, "exponent")
-        check_positive(self.scale, "scale")
-
-    def __str__(self) -> str:
-        return f"gennorm:{number(self.exponent)}:{number(self.scale)}"
-
-    @property
-    def _shape(self) -> tuple[float, float]:
-        return self.exponent, self.scale
-
-    def _plain(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        return gennorm(self.exponent, shape, rng)
-
-    def _truncated(self, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return truncated_gennorm(self.exponent, low, high, rng)
-
-
-def check_positive(value: float, name: str) -> None:
-    """Raise ValueError unless `value` is a finite number above 0."""
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"`{name}` must be finite and above 0, got {value}.")
+    def _law(self) -> Law:
+        power = self.exponent
+        return Law(
+            partial(gennorm, power), partial(truncated_gennorm, power), lambda x: np.abs(x) ** power
+        )

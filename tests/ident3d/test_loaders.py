@@ -9,7 +9,6 @@ import pytest
 import torch
 from torchvision.transforms import v2
 
-from ident3d.augment import normalize, simclr
 from ident3d.conditionals import Normal
 from ident3d.dataset import load, write_manifest
 from ident3d.loaders import ImageDataset, PairLoader, _PairBatches
@@ -232,19 +231,6 @@ def test_transforms_draw_for_each_image_and_repeat(data):
     state = torch.get_rng_state()
     next(iter(make_loader(data, transform=noise)))
     assert torch.equal(torch.get_rng_state(), state)  # the user's own stream is left alone
-
-
-def test_simclr_and_normalize():
-    images = torch.randint(0, 255, (6, 3, 32, 32), dtype=torch.uint8)
-    images[3:] = images[0]
-    out = simclr(24)(images)
-    assert out.shape == (6, 3, 24, 24)
-    assert out.dtype == torch.float32
-    assert (out[3] != out[4]).any()  # equal images, each with its own draws
-    flat = normalize(((0.5, 0.5, 0.5), (0.25, 0.5, 1.0)))(torch.full((1, 3, 2, 2), 255).byte())
-    torch.testing.assert_close(flat[0, :, 0, 0], torch.tensor([2.0, 1.0, 0.5]))
-    with pytest.raises(ValueError, match="Did you mean '3dident'"):
-        normalize("3dIdent")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,14 @@ import itertools
 import numpy as np
 import pytest
 
-from ident3d.metrics import block_mcc, linear_r2, linear_r2_per_factor, mcc, mcc_matrix
+from ident3d.metrics import (
+    block_mcc,
+    linear_r2,
+    linear_r2_per_factor,
+    match_columns,
+    mcc,
+    mcc_matrix,
+)
 
 
 def normals(*shape, seed=0):
@@ -159,3 +166,16 @@ def test_bad_settings_are_refused():
         block_mcc(z, z, [[0], [0, 1]])
     with pytest.raises(ValueError, match="at least 44 rows"):
         linear_r2(z, normals(20, 20))
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_columns_are_matched_as_enumeration_does(columns):
+    correlation = np.random.default_rng(columns).uniform(-1, 1, (3, columns))
+    factors, matched = match_columns(correlation)
+    assert len(factors) == min(3, columns) and (np.diff(factors) > 0).all()
+    tried = itertools.product(
+        itertools.combinations(range(3), len(factors)),
+        itertools.permutations(range(columns), len(factors)),
+    )
+    best = max(np.abs(correlation[list(rows), list(order)]).sum() for rows, order in tried)
+    assert np.abs(correlation[factors, matched]).sum() == pytest.approx(best)
