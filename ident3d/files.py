@@ -90,15 +90,16 @@ class Lock:
     """An exclusive lock on a file or folder, which the system frees however the process ends.
 
     Args:
-        path: A folder, or a file that is made if it is not there.
+        path: A file, made if it is not there, or a folder, which is locked by a file `.lock` in it.
         wait: Wait for the lock; otherwise a lock that is taken raises `Busy`.
     """
 
     def __init__(self, path: Path, wait: bool = False) -> None:
         if fcntl is None:
             raise OSError("Writing data sets takes file locks, which this system does not have.")
-        flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
-        self._descriptor = os.open(path, flags, 0o644)
+        if path.is_dir():  # network disks lock only what is open for writing: never a folder
+            path /= ".lock"
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..dataset import MANIFEST, read_manifest, write_manifest
 from ..errors import DataError
-from ..shards import Description, ShardBusy, ShardWriter, shard_name
+from ..shards import MANIFEST, Description, ShardWriter, read_manifest, shard_name, write_manifest
 from ..shards.reader import image_shape, read_columns
 from .survey import PublishedSplit
 
@@ -23,7 +22,7 @@ class SplitWriter:
         shard_rows: Rows per shard, at least; more if there would be very many shards.
 
     Raises:
-        DataError: The folder holds other data.
+        DataError: The folder holds other data, or another process is importing into it.
     """
 
     def __init__(self, root: Path, split: PublishedSplit, compress: bool, shard_rows: int) -> None:
@@ -100,18 +99,15 @@ class SplitWriter:
         if self._paths[shard].exists():
             return
         part, classes = self._slice(shard), self.published.classes
-        try:
-            writer = ShardWriter(
-                self._paths[shard],
-                np.arange(self.rows)[part],
-                self.published.latents[part],
-                self.published.shape,
-                self._description,
-                self._compress,
-                None if classes is None else classes[part],
-            )
-        except ShardBusy:
-            raise DataError(f"Another process is importing into {self.folder}.") from None
+        writer = ShardWriter(
+            self._paths[shard],
+            np.arange(self.rows)[part],
+            self.published.latents[part],
+            self.published.shape,
+            self._description,
+            self._compress,
+            None if classes is None else classes[part],
+        )
         self._writers[shard] = writer
         self._lacking[shard] = set(writer.missing())
         self._publish_if_whole(shard)  # a kill may have come between the last image and this

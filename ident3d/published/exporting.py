@@ -37,9 +37,8 @@ def export_published(path: str | os.PathLike, out: str | os.PathLike) -> Path:
     parts = _rows_by_class(data)
     if _is_exported(folder, data, parts):
         return folder
-    folder.mkdir(parents=True, exist_ok=True)
-    with Lock(folder):
-        _claim(folder, data)
+    _claim(folder, data)
+    with Lock(folder / _MARK):
         _write(data, parts, folder)
     return folder
 
@@ -94,6 +93,7 @@ def _claim(folder: Path, data: Dataset) -> None:
         if json.loads(mark.read_text()) != {"fingerprint": data.fingerprint}:
             raise DataError(f"{folder} has an unfinished export of other data; remove it first.")
         return
+    folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise DataError(f"{folder} is there and not empty; export to another folder.")
     write_json(mark, {"fingerprint": data.fingerprint})

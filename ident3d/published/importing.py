@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..dataset import check_split_name
 from ..errors import DataError
 from ..progress import progress
+from ..shards import check_split_name
 from ._split_writer import SplitWriter
 from .archive import walk
 from .catalogue import CATALOGUE

@@ -1,5 +1,6 @@
 """Our data in the released layout: read as the released loaders read it, and imported back."""
 
+import json
 import os
 import signal
 import subprocess
@@ -97,8 +98,10 @@ def test_a_killed_export_goes_on(tmp_path):
 
 def test_two_exports_to_one_folder_do_not_mix(tmp_path):
     data = make_dataset(tmp_path / "data")
-    (tmp_path / "out/train").mkdir(parents=True)
-    with Lock(tmp_path / "out/train"), pytest.raises(DataError, match="Another process"):
+    mark = tmp_path / "out/train/.export.json"
+    mark.parent.mkdir(parents=True)
+    mark.write_text(json.dumps({"fingerprint": data.fingerprint}))
+    with Lock(mark), pytest.raises(DataError, match="Another process"):
         export_published(data.path, tmp_path / "out")
     assert export_published(data.path, tmp_path / "out") == tmp_path / "out/train"
 

@@ -141,7 +141,7 @@ def test_folder_and_archive_give_the_same_fingerprint(tmp_path):
 
 def test_one_split_can_be_chosen_or_named(tmp_path):
     import_published(write_tar(tmp_path / "m3di.tar", multimodal()), tmp_path / "out", split="val")
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["dataset.json", "val"]
+    assert [path.name for path in (tmp_path / "out").iterdir() if path.is_dir()] == ["val"]
     folder = write_folder(tmp_path / "raw", three_d_ident()) / "3dident/train"
     import_published(folder, tmp_path / "named")
     assert load(tmp_path / "named").split == "train"
