@@ -9,19 +9,18 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
-from math import radians
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from . import scene
+from .materials import GROUND, GROUND_PLACE, LIGHTS, MATERIALS, Light, Material
 from .presets import Quality
-from .scene import Box, SceneState, Vector, teapot_box
-from .teapot import teapot
+from .scene import MESHES, Box, SceneState, Vector, object_box
+from .teapot import Mesh
 
 GPU_TYPES = ("OPTIX", "CUDA", "HIP", "ONEAPI", "METAL")
-_GROUND_HALF = 750.0
 _CLOSEUP_MARGIN = 0.025  # of the image's side; the denoiser is less sure at the edge of a box
 _TARGA_HEADER = 18  # bytes before the pixels
 _TARGA_SIZE_AT = 12  # where in the header width and height stand
@@ -136,9 +135,12 @@ class Renderer:
         with quiet(verbose):
             self.bpy.ops.wm.read_factory_settings(use_empty=True)
         self.scene = self.bpy.context.scene
-        self._teapot, self._teapot_inks = self._add_teapot()
-        self._ground_inks = self._add_ground()
-        self._spotlight = self._add_lights()
+        self._inks: dict[str, list[Any]] = {}  # name of a mesh -> inputs that take its colour
+        self._things = {
+            name: self._add_mesh(name, mesh.build(), mesh.scale) for name, mesh in MESHES.items()
+        }
+        self._add_mesh("ground", GROUND).location = GROUND_PLACE
+        self._lights = {name: self._add_light(name, light) for name, light in LIGHTS.items()}
         self._add_camera()
         self._set_engine(quality, threads)
         self._set_device(gpu)
@@ -147,16 +149,15 @@ class Renderer:
 
     def apply(self, state: SceneState) -> None:
         """Put the scene into a state; everything else stands still."""
-        self._teapot.location = state.teapot_place
-        self._teapot.rotation_euler = state.teapot_turn
+        for name, thing in self._things.items():
+            thing.hide_render = name != state.mesh
+        shown, spotlight = self._things[state.mesh], self._lights["spotlight"]
+        shown.location, shown.rotation_euler = state.object_place, state.object_turn
         # The cone is round, so any direction will do for up that is never along the beam.
-        self._point(self._spotlight, state.spotlight_place, state.teapot_place, up=(1, 0, 0))
-        self._spotlight.data.color = state.spotlight_color
-        for inks, color in (
-            (self._teapot_inks, state.teapot_color),
-            (self._ground_inks, state.ground_color),
-        ):
-            for ink in inks:
+        self._point(spotlight, state.spotlight_place, state.object_place, up=(1, 0, 0))
+        spotlight.data.color = state.spotlight_color
+        for name, color in ((state.mesh, state.object_color), ("ground", state.ground_color)):
+            for ink in self._inks[name]:
                 ink.default_value = (*color, 1)
 
     def render(self, state: SceneState) -> np.ndarray:
@@ -165,13 +166,13 @@ class Renderer:
         image = self._shoot(self.scene)
         if self._closeup:
             margin = round(self._resolution * _CLOSEUP_MARGIN)
-            left, top, right, bottom = box = teapot_box(state, self._resolution, margin)
+            left, top, right, bottom = box = object_box(state, self._resolution, margin)
             if left < right and top < bottom:
                 image[top:bottom, left:right] = self._shoot_box(box)
         return image
 
     def _shoot_box(self, box: Box) -> np.ndarray:
-        """Render the pixels of a box with the samples meant for the teapot."""
+        """Render the pixels of a box with the samples meant for the object."""
         left, top, right, bottom = box
         size = self._resolution
         render = self._closeup.render
@@ -197,61 +198,50 @@ class Renderer:
         self.scene.collection.objects.link(thing)
         return thing
 
-    def _add_teapot(self) -> tuple[Any, list[Any]]:
-        shape = teapot()
-        mesh = self.bpy.data.meshes.new("teapot")
+    def _add_mesh(self, name: str, shape: Mesh, scale: float = 1.0) -> Any:
+        mesh = self.bpy.data.meshes.new(name)
         mesh.from_pydata(shape.vertices.tolist(), [], shape.faces)
-        mesh.shade_smooth()
-        thing = self._add("teapot", mesh)
-        thing.scale = (scene.TEAPOT_SCALE,) * 3
-        return thing, self._rubber(mesh)
+        if shape.smooth:
+            mesh.shade_smooth()
+        thing = self._add(name, mesh)
+        thing.scale = (scale,) * 3
+        self._inks[name] = self._cover(mesh, MATERIALS[name])
+        return thing
 
-    def _add_ground(self) -> list[Any]:
-        half = _GROUND_HALF
-        corners = [(-half, -half, 0), (half, -half, 0), (half, half, 0), (-half, half, 0)]
-        mesh = self.bpy.data.meshes.new("ground")
-        mesh.from_pydata(corners, [], [(0, 1, 2, 3)])
-        self._add("ground", mesh).location = (0, 0, scene.GROUND_HEIGHT)
-        return self._rubber(mesh)
-
-    def _rubber(self, mesh: Any) -> list[Any]:
-        """Give a mesh its own rubber; returns the inputs that take the colour."""
-        material = self.bpy.data.materials.new(mesh.name)
-        material.use_nodes = True
-        mesh.materials.append(material)
-        nodes, link = material.node_tree.nodes, material.node_tree.links.new
+    def _cover(self, mesh: Any, material: Material) -> list[Any]:
+        """Give a mesh its own material; returns the inputs that take the colour."""
+        made = self.bpy.data.materials.new(mesh.name)
+        made.use_nodes = True
+        mesh.materials.append(made)
+        nodes, link = made.node_tree.nodes, made.node_tree.links.new
         nodes.clear()
-        diffuse = nodes.new("ShaderNodeBsdfDiffuse")
-        diffuse.inputs["Roughness"].default_value = 0
-        sheen = nodes.new("ShaderNodeBsdfSheen")
-        sheen.distribution = "ASHIKHMIN"
-        sheen.inputs["Roughness"].default_value = 0.6
-        glossy = nodes.new("ShaderNodeBsdfGlossy")
-        glossy.distribution = "BECKMANN"
-        glossy.inputs["Roughness"].default_value = 0.35**0.5
-        glossy.inputs["Color"].default_value = (0.8, 0.8, 0.8, 1)
-        shader = diffuse
-        for ior, coat in ((1.4, sheen), (1.2, glossy)):
-            fresnel, mix = nodes.new("ShaderNodeFresnel"), nodes.new("ShaderNodeMixShader")
-            fresnel.inputs["IOR"].default_value = ior
+        shader = nodes.new("ShaderNodeBsdfDiffuse")
+        shader.inputs["Roughness"].default_value = material.roughness
+        inks = [shader.inputs["Color"]]
+        for layer in material.coats:
+            coat, mix = nodes.new(layer.shader), nodes.new("ShaderNodeMixShader")
+            coat.distribution = layer.distribution
+            coat.inputs["Roughness"].default_value = layer.roughness
+            if layer.color is None:
+                inks.append(coat.inputs["Color"])
+            else:
+                coat.inputs["Color"].default_value = (*layer.color, 1)
+            fresnel = nodes.new("ShaderNodeFresnel")
+            fresnel.inputs["IOR"].default_value = layer.ior
             link(fresnel.outputs[0], mix.inputs[0])
             link(shader.outputs[0], mix.inputs[1])
             link(coat.outputs[0], mix.inputs[2])
             shader = mix
         link(shader.outputs[0], nodes.new("ShaderNodeOutputMaterial").inputs["Surface"])
-        return [diffuse.inputs["Color"], sheen.inputs["Color"]]
+        return inks
 
-    def _add_lights(self) -> Any:
-        """Add sun and key, which shine straight down, and return the spotlight."""
-        new = self.bpy.data.lights.new
-        sun, key, spotlight = new("sun", "SUN"), new("key", "AREA"), new("spotlight", "SPOT")
-        sun.energy, sun.angle = 0.5, 0.199337
-        key.energy, key.shape, key.size = 39.2699, "SQUARE", 1.0
-        spotlight.energy, spotlight.shadow_soft_size = 3000, 0.5
-        spotlight.spot_size, spotlight.spot_blend = radians(35), 0.1
-        self._add("sun", sun)
-        self._add("key", key).location = scene.KEY_PLACE
-        return self._add("spotlight", spotlight)
+    def _add_light(self, name: str, light: Light) -> Any:
+        made = self.bpy.data.lights.new(name, light.kind)
+        for setting, value in light.settings.items():
+            setattr(made, setting, value)
+        thing = self._add(name, made)
+        thing.location = light.place
+        return thing
 
     def _add_camera(self) -> None:
         camera = self.bpy.data.cameras.new("camera")

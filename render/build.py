@@ -3,16 +3,18 @@
 import time
 from collections.abc import Iterator
 
-from ident3d.dataset import write_manifest
-from ident3d.shards import ShardBusy, ShardWriter
+import numpy as np
 
-from .plan import Plan, Unit, locked
-from .report import Report
-from .workers import Pool, Task
+from ident3d.files import Busy
+from ident3d.progress import Tracker
+from ident3d.shards import ShardWriter, write_manifest
+
+from .plan import Plan, ShardTask
+from .workers import ImageTask, WorkerPool
 
 LOOK_AGAIN_AFTER = 1.0  # seconds, when other processes hold all the files that are left
 
-Key = tuple[Unit, int]  # a file, and a position in it
+Key = tuple[ShardTask, int]  # a file, and a position in it
 
 
 class Build:
@@ -22,74 +24,73 @@ class Build:
     for the others' files, or takes over those of a process that died.
     """
 
-    def __init__(self, plan: Plan, pool: Pool, report: Report) -> None:
-        self._plan, self._pool, self._report = plan, pool, report
-        self._open: dict[Unit, ShardWriter] = {}
-        self._counted: dict[Unit, int] = {}  # images of each file that the report knows of
+    def __init__(self, plan: Plan, pool: WorkerPool, tracker: Tracker) -> None:
+        self._plan, self._pool, self._tracker = plan, pool, tracker
+        self._open: dict[ShardTask, ShardWriter] = {}
+        self._counted: dict[ShardTask, int] = {}  # images of each file that the tracker knows of
 
-    def run(self, units: list[Unit]) -> None:
+    def run(self, tasks: list[ShardTask]) -> None:
         """Render until all the given files are finished, by whomever."""
-        left = [unit for unit in units if not self._plan.done(unit)]
+        left = [task for task in tasks if not self._plan.done(task)]
         try:
             while left:
-                for task, image in self._pool.run(self._tasks(left)):
-                    self._store(*task.key, image)
-                left = [unit for unit in left if not self._finished(unit)]
+                for image_task, image in self._pool.run(self._images(left)):
+                    self._store(*image_task.key, image)
+                left = [task for task in left if not self._finished(task)]
                 if left:
                     time.sleep(LOOK_AGAIN_AFTER)
         finally:
             for writer in self._open.values():
                 writer.close()
 
-    def _tasks(self, units: list[Unit]) -> Iterator[Task[Key]]:
+    def _images(self, tasks: list[ShardTask]) -> Iterator[ImageTask[Key]]:
         """Claim one file after the other, and list the images it lacks."""
-        for unit in units:
-            writer = self._claim(unit)
+        for task in tasks:
+            writer = self._claim(task)
             if writer is None:
                 continue
             missing = writer.missing()
-            self._count(unit, len(writer.rows) - len(missing))
+            self._count(task, task.rows - len(missing))
             if not missing:  # killed after the last image, before the shard was finished
-                self._finish(unit)
+                self._finish(task)
             for position in missing:
                 row, latents = int(writer.rows[position]), writer.latents[position]
-                yield Task((unit, position), latents, row)
+                yield ImageTask((task, position), latents, row)
 
-    def _claim(self, unit: Unit) -> ShardWriter | None:
-        if self._plan.done(unit):
+    def _claim(self, task: ShardTask) -> ShardWriter | None:
+        if self._plan.done(task):
             return None
         try:
-            writer = self._open[unit] = self._plan.open(unit)
-        except (ShardBusy, FileNotFoundError):  # not found: finished, and tidied up, just now
+            writer = self._open[task] = self._plan.open(task)
+        except (Busy, FileNotFoundError):  # not found: finished, and tidied up, just now
             return None
         return writer
 
-    def _store(self, unit: Unit, position: int, image: object) -> None:
-        writer = self._open[unit]
+    def _store(self, task: ShardTask, position: int, image: np.ndarray) -> None:
+        writer = self._open[task]
         writer.put(position, image)
-        self._count(unit, self._counted[unit] + 1)
+        self._count(task, self._counted[task] + 1)
         if not writer.missing():
-            self._finish(unit)
+            self._finish(task)
 
-    def _finish(self, unit: Unit) -> None:
-        with self._open.pop(unit) as writer:
+    def _finish(self, task: ShardTask) -> None:
+        with self._open.pop(task) as writer:
             writer.finish()
 
-    def _finished(self, unit: Unit) -> bool:
-        done = self._plan.done(unit)
+    def _finished(self, task: ShardTask) -> bool:
+        done = self._plan.done(task)
         if done:
-            self._count(unit, unit.stop - unit.start)
+            self._count(task, task.rows)
         return done
 
-    def _count(self, unit: Unit, images: int) -> None:
-        self._report.advance(images - self._counted.get(unit, 0))
-        self._counted[unit] = images
+    def _count(self, task: ShardTask, images: int) -> None:
+        self._tracker.advance(images - self._counted.get(task, 0))
+        self._counted[task] = images
 
 
 def declare(plan: Plan) -> bool:
     """Write the manifest if every file is there; shares leave that to the last to finish."""
-    if not all(map(plan.done, plan.units())):
+    if not all(map(plan.done, plan.tasks())):
         return False
-    with locked(plan.root):
-        write_manifest(plan.root, plan.content.split, plan.description)
+    write_manifest(plan.root, plan.spec.split, plan.description)
     return True

@@ -1,40 +1,39 @@
 """Rendering on many machines with Ray: one task per file, on a file system that all of them see."""
 
+import logging
 import time
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from ident3d.errors import DataError
-from ident3d.shards import ShardBusy
+from ident3d.files import Busy
+from ident3d.progress import Tracker
 
 from .blender import Gpu, Renderer, find_gpus
 from .devices import choose_cards
-from .plan import Plan, Unit
-from .report import Report
-from .scene import scene_state
+from .plan import Plan, ShardTask
+from .spec import RenderSettings
 
 RETRIES = 2  # of a task whose machine or Blender died
 
-_renderers: dict[Any, Renderer] = {}  # one Blender per Ray process, kept between tasks
 
-
-def render_on_cluster(plan: Plan, units: list[Unit], address: str, device: str) -> None:
+def render_on_cluster(plan: Plan, tasks: list[ShardTask], address: str, device: str) -> None:
     """Render files as Ray tasks and wait for all of them.
 
     Args:
         plan: What to render.
-        units: The files of this share.
+        tasks: The files of this share.
         address: A Ray cluster's address; `auto` finds the running one, `local` starts one here.
         device: `cpu`, or the kind of card every task asks Ray for one of.
     """
     ray = _connect(address)
     gpus = 0 if device in ("auto", "cpu") else 1
-    task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(render_unit)
-    left = [unit for unit in units if not plan.done(unit)]
-    sizes = {task.remote(plan, unit, device): unit.stop - unit.start for unit in left}
-    total = sum(unit.stop - unit.start for unit in units)
-    with Report(total, total - sum(sizes.values()), f"Ray ({address})") as report:
-        for reference in _as_completed(ray, list(sizes)):
+    render = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(render_shard)
+    total, done = plan.count(tasks)
+    rows = {render.remote(plan, task, device): task.rows for task in tasks if not plan.done(task)}
+    with Tracker(total, f"render on Ray ({address})", "image", done) as tracker:
+        for reference in _as_completed(ray, list(rows)):
             try:
                 ray.get(reference)
             except ray.exceptions.RayError as error:
@@ -42,31 +41,29 @@ def render_on_cluster(plan: Plan, units: list[Unit], address: str, device: str) 
                 raise DataError(
                     f"A task failed for good ({reason}). What was rendered is kept."
                 ) from error
-            report.advance(sizes[reference])
+            tracker.advance(rows[reference])
     ray.shutdown()
 
 
-def render_unit(plan: Plan, unit: Unit, device: str) -> None:
+def render_shard(plan: Plan, task: ShardTask, device: str) -> None:
     """Render one file where this is called; resumes what a dead task has left."""
-    while not plan.done(unit):
+    settings = plan.spec.render_settings()
+    while not plan.done(task):
         try:
-            with plan.open(unit) as writer:
-                renderer = _renderer(plan, device)
+            with plan.open(task) as writer:
+                renderer = _renderer(settings, device)
                 for position in writer.missing():
-                    state = scene_state(writer.latents[position], plan.content.hue)
+                    state = settings.state(writer.latents[position])
                     writer.put(position, renderer.render(state))
                 writer.finish()
-        except ShardBusy:  # another run has it: wait for it, or for its end
+        except (Busy, FileNotFoundError):  # another run has it, or tidies up after the last one
             time.sleep(1)
 
 
-def _renderer(plan: Plan, device: str) -> Renderer:
-    content = plan.content
-    key = (content.quality, content.resolution, device)
-    if key not in _renderers:
-        _renderers.clear()
-        _renderers[key] = Renderer(content.quality, content.resolution, 1, _card(device))
-    return _renderers[key]
+@lru_cache(maxsize=1)
+def _renderer(settings: RenderSettings, device: str) -> Renderer:
+    """Keep one Blender per Ray process from task to task."""
+    return settings.renderer(1, _card(device))
 
 
 def _card(device: str) -> Gpu | None:
@@ -81,9 +78,13 @@ def _connect(address: str) -> Any:
         import ray
     except ImportError as error:
         raise ImportError("`--ray` needs Ray: `pip install 'ident3d[ray]'`.") from error
-    where = {} if address == "local" else {"address": address}
     try:
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **where)
+        ray.init(
+            None if address == "local" else address,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise DataError(f"No Ray cluster at {address!r}: {error}") from error
     return ray

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,13 +14,14 @@ from ident3d.errors import DataError, choose
 from .blender import GPU_TYPES, Gpu, Renderer, find_gpus
 from .presets import Quality
 from .scene import scene_state
-from .workers import Seat
+from .workers import WorkerSlot
 
+T = TypeVar("T")
 DEVICES = ("auto", "cpu", *(kind.lower() for kind in GPU_TYPES))
 
 
-def find_seats(device: str, workers: int | None) -> tuple[str, list[Seat]]:
-    """Turn `--device` and `--workers` into a name for show and a seat for every worker.
+def find_slots(device: str, workers: int | None) -> tuple[str, list[WorkerSlot]]:
+    """Turn `--device` and `--workers` into a name for show and a slot for every worker.
 
     Raises:
         ValueError: The device asked for is not here; the message lists what is.
@@ -28,8 +30,8 @@ def find_seats(device: str, workers: int | None) -> tuple[str, list[Seat]]:
     choose(dict.fromkeys(DEVICES), device, "device")
     if workers is not None and workers < 1:
         raise ValueError(f"`workers` must be 1 or more, got {workers}.")
-    cards = [] if device == "cpu" else choose_cards(device, _apart(find_gpus), _works)
-    return name_seats(cards), assign_seats(cards, workers)
+    cards = [] if device == "cpu" else choose_cards(device, _apart(find_gpus), _problem)
+    return name_device(cards), assign_slots(cards, workers)
 
 
 def choose_cards(device: str, cards: list[Gpu], works: Callable[[Gpu], str | None]) -> list[Gpu]:
@@ -62,16 +64,18 @@ def choose_cards(device: str, cards: list[Gpu], works: Callable[[Gpu], str | Non
     return mine
 
 
-def assign_seats(cards: list[Gpu], workers: int | None) -> list[Seat]:
-    """Give every worker its place: a card each in turn, or its part of the CPU's cores."""
+def assign_slots(cards: list[Gpu], workers: int | None) -> list[WorkerSlot]:
+    """Give every worker its slot: a card each in turn, or its part of the CPU's cores."""
     if cards:
-        return [Seat(gpu=cards[place % len(cards)]) for place in range(workers or len(cards))]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    workers = workers or cores
-    return [Seat(threads=max(1, cores // workers))] * workers
+        return [WorkerSlot(gpu=cards[n % len(cards)]) for n in range(workers or len(cards))]
+    here = (
+        os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    )
+    cores, workers = len(here), workers or len(here)
+    return [WorkerSlot(threads=max(1, cores // workers))] * workers
 
 
-def name_seats(cards: list[Gpu]) -> str:
+def name_device(cards: list[Gpu]) -> str:
     """Name the device for people."""
     if not cards:
         return "cpu"
@@ -79,8 +83,11 @@ def name_seats(cards: list[Gpu]) -> str:
     return f"{cards[0].kind.lower()} ({names})"
 
 
-def _works(card: Gpu) -> str | None:
-    return _apart(_try_out, card)
+def _problem(card: Gpu) -> str | None:
+    try:
+        return _apart(_try_out, card)
+    except DataError:
+        return "Blender crashed"
 
 
 def _try_out(card: Gpu) -> str | None:
@@ -93,12 +100,10 @@ def _try_out(card: Gpu) -> str | None:
     return None
 
 
-def _apart(function: Callable, *arguments: object) -> object:
+def _apart(function: Callable[..., T], *arguments: object) -> T:
     """Call a function in a process of its own: a driver that crashes takes only that with it."""
     with ProcessPoolExecutor(1, get_context("spawn")) as executor:
         try:
             return executor.submit(function, *arguments).result()
         except BrokenProcessPool:
-            if function is _try_out:
-                return "Blender crashed"
-            raise DataError("Blender crashed while it looked for devices.") from None
+            raise DataError("Blender crashed; `--device cpu` uses no graphics card.") from None

@@ -1,10 +1,7 @@
 """Which files a data set is made of, what is there already, and whether it may be continued."""
 
-import contextlib
-import fcntl
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +9,16 @@ from typing import Any
 import h5py
 import numpy as np
 
-from ident3d.dataset import MANIFEST, check_split_name, read_manifest
 from ident3d.errors import DataError
-from ident3d.shards import Description, ShardWriter, shard_name, write_json
+from ident3d.files import Lock, write_json
+from ident3d.shards import MANIFEST, Description, ShardWriter, read_manifest, shard_name
+from ident3d.shards.manifest import check_split_name
 
-from .spec import Content
+from .spec import Spec
 
 
 @dataclass(frozen=True)
-class Unit:
+class ShardTask:
     """One file to be rendered: a shard of anchors, or of the same rows' positives."""
 
     number: int
@@ -33,55 +31,64 @@ class Unit:
         """The file's name."""
         return shard_name(self.number, self.kind)
 
+    @property
+    def rows(self) -> int:
+        """How many rows it holds."""
+        return self.stop - self.start
+
 
 @dataclass(frozen=True)
 class Plan:
     """The files of one split and what goes into them."""
 
     root: Path
-    content: Content
+    spec: Spec
     description: Description
     counts: tuple[int, ...]  # rows of each shard
 
     @property
     def folder(self) -> Path:
         """The split's folder."""
-        return self.root / self.content.split
+        return self.root / self.spec.split
 
-    def units(self, share: tuple[int, int] = (1, 1)) -> list[Unit]:
+    def tasks(self, share: tuple[int, int] = (1, 1)) -> list[ShardTask]:
         """List the files of this machine's share, `(1, 3)` being the first of three."""
         index, shares = share
         stops = np.cumsum(self.counts).tolist()
         return [
-            Unit(number, kind, stop - count, stop)
+            ShardTask(number, kind, stop - count, stop)
             for number, (count, stop) in enumerate(zip(self.counts, stops, strict=True))
             if number % shares == index - 1
-            for kind in (("pairs", "shard") if self.content.pairs else ("shard",))
+            for kind in (("pairs", "shard") if self.spec.pairs else ("shard",))
         ]
 
-    def done(self, unit: Unit) -> bool:
+    def done(self, task: ShardTask) -> bool:
         """Tell whether a file is finished."""
-        return (self.folder / unit.name).exists()
+        return (self.folder / task.name).exists()
 
-    def open(self, unit: Unit) -> ShardWriter:
-        """Claim a file for this process; raises ShardBusy while another one has it."""
-        rows = np.arange(unit.start, unit.stop)
-        draw = self.content.positives if unit.kind == "pairs" else self.content.anchors
-        shape = (self.content.resolution, self.content.resolution, 3)
-        path = self.folder / unit.name
-        return ShardWriter(path, rows, draw(rows), shape, self.description, self.content.compress)
+    def count(self, tasks: list[ShardTask]) -> tuple[int, int]:
+        """Count the images of some files, and those of the finished ones among them."""
+        return sum(task.rows for task in tasks), sum(t.rows for t in tasks if self.done(t))
+
+    def open(self, task: ShardTask) -> ShardWriter:
+        """Claim a file for this process; raises `files.Busy` while another one has it."""
+        rows = np.arange(task.start, task.stop)
+        draw = self.spec.positives if task.kind == "pairs" else self.spec.anchors
+        shape = (self.spec.resolution, self.spec.resolution, 3)
+        path = self.folder / task.name
+        return ShardWriter(path, rows, draw(rows), shape, self.description, self.spec.compress)
 
 
-def make_plan(root: Path, content: Content, size: int, shard_size: int, command: str) -> Plan:
+def make_plan(root: Path, spec: Spec, size: int, shard_size: int, command: str) -> Plan:
     """Plan `size` rows, continuing or growing what the folder holds. Writes nothing.
 
     Files already begun keep their rows; `shard_size` is for new ones.
     """
-    check_split_name(content.split)
+    check_split_name(spec.split)
     if min(size, shard_size) < 1:
         raise ValueError(f"`size` and `shard_size` must be 1 or more, got {size}, {shard_size}.")
-    plan = Plan(root, content, content.description(command), ())
-    if begun := _begun(root, content.split):
+    plan = Plan(root, spec, spec.description(command), ())
+    if begun := _begun(root, spec.split):
         refuse_differences(plan.folder, begun["description"], plan.description.to_record())
         description = Description.from_record(begun["description"])
         plan = replace(plan, description=description, counts=tuple(begun["counts"]))
@@ -97,19 +104,19 @@ def make_plan(root: Path, content: Content, size: int, shard_size: int, command:
     return plan
 
 
-def begin(root: Path, content: Content, size: int, shard_size: int, command: str) -> Plan:
+def begin(root: Path, spec: Spec, size: int, shard_size: int, command: str) -> Plan:
     """Plan, and keep the plan in `.work/plan` until the manifest takes its place.
 
     Later runs, and those that go on at the same time, agree on it.
     """
-    check_split_name(content.split)  # before a folder is made of it
+    check_split_name(spec.split)  # before a folder is made of it
     root.mkdir(parents=True, exist_ok=True)
-    with locked(root):
-        plan = make_plan(root, content, size, shard_size, command)
+    with Lock(root, wait=True):  # the one that `write_manifest` takes
+        plan = make_plan(root, spec, size, shard_size, command)
         work = plan.folder / ".work"
         work.mkdir(parents=True, exist_ok=True)
         record = {"description": plan.description.to_record(), "counts": list(plan.counts)}
-        if record != _begun(root, content.split):
+        if record != _begun(root, spec.split):
             write_json(work / "plan", record)
     return plan
 
@@ -138,14 +145,6 @@ def refuse_differences(folder: Path, old: dict[str, Any], new: dict[str, Any]) -
         )
 
 
-@contextlib.contextmanager
-def locked(root: Path) -> Iterator[None]:
-    """Hold the data set's one lock: for the moments in which plan or manifest are written."""
-    with open(root / ".lock", "w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
-
-
 def _begun(root: Path, split: str) -> dict[str, Any] | None:
     """Find what an earlier run planned: in its plan, or, once finished, in the manifest."""
     path = root / split / ".work" / "plan"
@@ -165,14 +164,14 @@ def _begun(root: Path, split: str) -> dict[str, Any] | None:
 
 def _check_given(plan: Plan) -> None:
     """Given latents must agree with those of finished shards; drawn ones do by their seed."""
-    if plan.content.given is None:
+    if plan.spec.given is None:
         return
-    for unit in filter(plan.done, plan.units()):
-        with h5py.File(plan.folder / unit.name) as file:
+    for task in filter(plan.done, plan.tasks()):
+        with h5py.File(plan.folder / task.name) as file:
             stored = file["latents"][:]
-        rows = np.arange(unit.start, unit.stop)
-        expected = plan.content.anchors(rows)
-        if unit.kind == "shard" and not np.array_equal(stored, expected):
+        rows = np.arange(task.start, task.stop)
+        expected = plan.spec.anchors(rows)
+        if task.kind == "shard" and not np.array_equal(stored, expected):
             row = rows[(stored != expected).any(axis=1)][0]
             raise ValueError(
                 f"`latents` must begin with the rows that {plan.folder} holds; row {row} differs."

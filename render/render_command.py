@@ -10,17 +10,17 @@ import numpy as np
 from ident3d.commands.options import echo_json, json_option, option, options_of
 from ident3d.errors import DataError, choose
 from ident3d.factors import as_latents
+from ident3d.progress import Tracker, duration
 
 from .build import Build, declare
 from .cluster import render_on_cluster
-from .devices import DEVICES, find_seats
+from .devices import DEVICES, find_slots
 from .estimate import Estimate, estimate
-from .plan import Plan, begin, make_plan, parse_share
+from .plan import Plan, ShardTask, begin, make_plan, parse_share
 from .presets import PRESETS
-from .report import Report, duration
 from .scene import HUES
-from .spec import Content
-from .workers import Look, Pool, Seat
+from .spec import Spec
+from .workers import WorkerPool, WorkerSlot
 
 # How to render, not what: these leave the files as they are.
 _EXECUTION = ("device", "workers", "shard", "ray", "verbose")
@@ -28,7 +28,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
 
 
 @dataclasses.dataclass(frozen=True)
-class RenderSettings:
+class RenderOptions:
     """Everything `ident3d render` takes; what the files depend on comes first."""
 
     split: str = option("train", "Name of the split.")
@@ -59,62 +59,63 @@ class RenderSettings:
 
 @click.command()
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
-@options_of(RenderSettings)
+@options_of(RenderOptions)
 @click.option(
     "--estimate", "only_estimate", is_flag=True, help="Tell time and disk; write nothing."
 )
 @json_option
-def render(settings: RenderSettings, out: Path, only_estimate: bool, as_json: bool) -> None:
+def render(options: RenderOptions, out: Path, only_estimate: bool, as_json: bool) -> None:
     """Render a data set to the folder OUT. The same command continues where it was stopped."""
-    content = content_of(settings)
-    size = _size(settings, content)
-    share = parse_share(settings.shard)
-    command = command_text(settings)
-    plan = make_plan(out, content, size, settings.shard_size, command)
+    spec = spec_of(options)
+    size = _size(options, spec)
+    share = parse_share(options.shard)
+    command = command_text(options)
+    plan = make_plan(out, spec, size, options.shard_size, command)
     if only_estimate:
-        device, seats = find_seats(settings.device, settings.workers)
-        _echo_estimate(_estimate(plan, settings, seats), device, as_json)
+        device, slots = find_slots(options.device, options.workers)
+        with WorkerPool(spec.render_settings(options.verbose), slots, click.echo) as pool:
+            _echo_estimate(estimate(plan, pool), device, as_json)
         return
-    if not all(map(plan.done, plan.units(share))):
-        if settings.ray:
-            plan = begin(out.resolve(), content, size, settings.shard_size, command)
-            render_on_cluster(plan, plan.units(share), settings.ray, settings.device)
+    if not all(map(plan.done, plan.tasks(share))):
+        if options.ray:
+            plan = begin(out.resolve(), spec, size, options.shard_size, command)
+            render_on_cluster(plan, plan.tasks(share), options.ray, options.device)
         else:
-            device, seats = find_seats(settings.device, settings.workers)
-            plan = begin(out, content, size, settings.shard_size, command)
-            _build(plan, settings, device, seats, share)
+            device, slots = find_slots(options.device, options.workers)
+            plan = begin(out, spec, size, options.shard_size, command)
+            _build(plan, plan.tasks(share), device, slots, options.verbose)
     _echo_result(plan, share, declare(plan), as_json)
 
 
-def content_of(settings: RenderSettings) -> Content:
-    """Check the settings and keep those that files depend on."""
-    quality = choose(PRESETS, settings.preset, "preset")
-    if settings.samples is not None:
-        quality = dataclasses.replace(quality, samples=settings.samples)
-    if quality.samples < 1 or not 8 <= settings.resolution <= 8192:
+def spec_of(options: RenderOptions) -> Spec:
+    """Check the options and keep those that files depend on."""
+    quality = choose(PRESETS, options.preset, "preset")
+    if options.samples is not None:
+        quality = dataclasses.replace(quality, samples=options.samples)
+    if quality.samples < 1 or not 8 <= options.resolution <= 8192:
         raise ValueError(
             "`samples` must be 1 or more and `resolution` from 8 to 8192, "
-            f"got {quality.samples} and {settings.resolution}."
+            f"got {quality.samples} and {options.resolution}."
         )
-    return Content(
+    return Spec(
         quality=quality,
-        resolution=settings.resolution,
-        hue=settings.hue,
-        split=settings.split,
-        seed=settings.seed,
-        factors=settings.factors,
-        held=_held(settings.hold),
-        pairs=settings.pairs,
-        given=None if settings.latents is None else _read_latents(Path(settings.latents)),
-        compress=settings.compress,
+        resolution=options.resolution,
+        hue=options.hue,
+        split=options.split,
+        seed=options.seed,
+        factors=options.factors,
+        held=_held(options.hold),
+        pairs=options.pairs,
+        given=None if options.latents is None else _read_latents(Path(options.latents)),
+        compress=options.compress,
     )
 
 
-def command_text(settings: RenderSettings) -> str:
+def command_text(options: RenderOptions) -> str:
     """Spell out the command that makes this data set, for its description."""
     words = ["ident3d", "render", "OUT"]
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
         if value == field.default or field.name in _EXECUTION:
             continue
         words.append(f"--{field.name.replace('_', '-')}")
@@ -124,12 +125,13 @@ def command_text(settings: RenderSettings) -> str:
     return shlex.join(words)
 
 
-def _size(settings: RenderSettings, content: Content) -> int:
-    if content.given is None and settings.size is None:
+def _size(options: RenderOptions, spec: Spec) -> int:
+    size = options.size if spec.given is None else len(spec.given)
+    if size is None:
         raise ValueError("`size` is missing: give the number of rows, or `latents` to render.")
-    if content.given is not None and settings.size not in (None, len(content.given)):
-        raise ValueError(f"`latents` has {len(content.given):,} rows; leave `size` out.")
-    return len(content.given) if content.given is not None else settings.size
+    if options.size not in (None, size):
+        raise ValueError(f"`latents` has {size:,} rows; leave `size` out.")
+    return size
 
 
 def _held(text: str) -> dict[str, float]:
@@ -157,21 +159,14 @@ def _read_latents(path: Path) -> np.ndarray:
 
 
 def _build(
-    plan: Plan, settings: RenderSettings, device: str, seats: list[Seat], share: tuple[int, int]
+    plan: Plan, tasks: list[ShardTask], device: str, slots: list[WorkerSlot], verbose: bool
 ) -> None:
-    units = plan.units(share)
-    total = sum(unit.stop - unit.start for unit in units)
-    done = sum(unit.stop - unit.start for unit in units if plan.done(unit))
-    with Report(total, done, device) as report:
-        report.say(f"Rendering {total - done:,} images on {device}, {len(seats)} at a time.")
-        with Pool(Look.of(plan.content, settings.verbose), seats, report.say) as pool:
-            Build(plan, pool, report).run(units)
-        report.say(report.line())
-
-
-def _estimate(plan: Plan, settings: RenderSettings, seats: list[Seat]) -> Estimate:
-    with Pool(Look.of(plan.content, settings.verbose), seats, click.echo) as pool:
-        return estimate(plan, pool)
+    total, done = plan.count(tasks)
+    with Tracker(total, f"render on {device}", "image", done) as tracker:
+        tracker.say(f"Rendering {total - done:,} images on {device}, {len(slots)} at a time.")
+        with WorkerPool(plan.spec.render_settings(verbose), slots, tracker.say) as pool:
+            Build(plan, pool, tracker).run(tasks)
+        tracker.say(tracker.line())
 
 
 def _echo_estimate(found: Estimate, device: str, as_json: bool) -> None:
@@ -187,7 +182,7 @@ def _echo_estimate(found: Estimate, device: str, as_json: bool) -> None:
 
 
 def _echo_result(plan: Plan, share: tuple[int, int], finished: bool, as_json: bool) -> None:
-    missing = sum(not plan.done(unit) for unit in plan.units())
+    missing = sum(not plan.done(task) for task in plan.tasks())
     if as_json:
         record = {"path": str(plan.folder), "rows": sum(plan.counts), "files_missing": missing}
         echo_json(record | {"finished": finished})

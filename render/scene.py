@@ -13,7 +13,7 @@ import numpy as np
 from ident3d.errors import choose
 from ident3d.factors import FACTORS, to_scene
 
-from .teapot import teapot
+from .teapot import Mesh, teapot
 
 Vector = tuple[float, float, float]
 Box = tuple[int, int, int, int]  # left, top, right, bottom, in pixels
@@ -24,8 +24,6 @@ TEAPOT_SIZE = 4.442117  # the scaled teapot's largest dimension
 CAMERA_PLACE = (8.0, 0.0, 8.0)  # looks at the origin
 CAMERA_UP = (0.0, 0.0, 1.0)
 LENS, SENSOR = 35.0, 50.0  # mm
-GROUND_HEIGHT = -TEAPOT_SIZE
-KEY_PLACE = (0.0, 0.0, 7.0)  # shines straight down, as the sun does
 SPOTLIGHT_RADIUS = 4.0
 SPOTLIGHT_HEIGHT = 6.0 + TEAPOT_SIZE
 
@@ -35,15 +33,27 @@ GROUND_SATURATION = 0.6
 
 
 @dataclass(frozen=True)
+class SceneMesh:
+    """A mesh that can stand in the scene; `materials.MATERIALS` tells what it is made of."""
+
+    build: Callable[[], Mesh]
+    scale: float
+
+
+MESHES = {"teapot": SceneMesh(teapot, TEAPOT_SCALE)}
+
+
+@dataclass(frozen=True)
 class SceneState:
     """Everything that differs from one image to the next. Colours are linear RGB."""
 
-    teapot_place: Vector
-    teapot_turn: Vector  # Euler angles, order XYZ
-    spotlight_place: Vector  # it always points at the teapot's place
-    teapot_color: Vector
+    object_place: Vector
+    object_turn: Vector  # Euler angles, order XYZ
+    spotlight_place: Vector  # it always points at the object's place
+    object_color: Vector
     spotlight_color: Vector
     ground_color: Vector
+    mesh: str = "teapot"  # the object's, of `MESHES`
 
 
 def scene_state(latents: np.ndarray, hue: str = "injective") -> SceneState:
@@ -53,14 +63,14 @@ def scene_state(latents: np.ndarray, hue: str = "injective") -> SceneState:
     named = dict(zip((factor.name for factor in FACTORS), values, strict=True))
     angle = named["spotlight_angle"]
     return SceneState(
-        teapot_place=(named["x"], named["y"], named["z"] + TEAPOT_SIZE / 2),
-        teapot_turn=(named["alpha"], named["beta"], named["gamma"]),
+        object_place=(named["x"], named["y"], named["z"] + TEAPOT_SIZE / 2),
+        object_turn=(named["alpha"], named["beta"], named["gamma"]),
         spotlight_place=(
             SPOTLIGHT_RADIUS * math.sin(angle),
             SPOTLIGHT_RADIUS * math.cos(angle),
             SPOTLIGHT_HEIGHT,
         ),
-        teapot_color=color(named["object_hue"], OBJECT_SATURATION),
+        object_color=color(named["object_hue"], OBJECT_SATURATION),
         spotlight_color=color(named["spotlight_hue"], SPOTLIGHT_SATURATION),
         ground_color=color(named["background_hue"], GROUND_SATURATION),
     )
@@ -77,9 +87,8 @@ def published_color(angle: float, saturation: float) -> Vector:
     It hands negative hues to `colorsys`, which truncates towards zero where the formula needs
     the floor. What comes out lies outside [0, 1]; Blender takes the negative parts for zero.
     """
-    return tuple(
-        max(part, 0.0) for part in colorsys.hsv_to_rgb(angle / (2 * math.pi), saturation, 1.0)
-    )
+    red, green, blue = colorsys.hsv_to_rgb(angle / (2 * math.pi), saturation, 1.0)
+    return max(red, 0.0), max(green, 0.0), max(blue, 0.0)
 
 
 HUES: dict[str, Callable[[float, float], Vector]] = {
@@ -109,9 +118,10 @@ def turn(angles: Vector) -> np.ndarray:
     return about_z @ about_y @ about_x
 
 
-def teapot_box(state: SceneState, resolution: int, margin: int = 0) -> Box:
-    """Find the pixels that the teapot may touch, and `margin` pixels around them."""
-    points = TEAPOT_SCALE * teapot().vertices @ turn(state.teapot_turn).T + state.teapot_place
+def object_box(state: SceneState, resolution: int, margin: int = 0) -> Box:
+    """Find the pixels that the object may touch, and `margin` pixels around them."""
+    mesh = MESHES[state.mesh]
+    points = mesh.scale * mesh.build().vertices @ turn(state.object_turn).T + state.object_place
     seen = (points - CAMERA_PLACE) @ look_at(CAMERA_PLACE, (0, 0, 0), CAMERA_UP)
     right, up = (LENS / SENSOR * seen[:, :2] / -seen[:, 2:]).T  # from -0.5 to 0.5
     pixels = resolution * np.stack([0.5 + right, 0.5 - up], axis=1)

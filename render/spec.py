@@ -12,16 +12,34 @@ from ident3d.rows import row_generator, row_latents
 from ident3d.shards import Description
 from ident3d.spaces import Box
 
-from .blender import blender_version
+from .blender import Gpu, Renderer, blender_version
 from .presets import Quality
-from .scene import HUES
+from .scene import HUES, SceneState, scene_state
 
 HELD_AT = 0.0  # unit latent of a factor that neither varies nor is given a value
 
 
 @dataclass(frozen=True)
-class Content:
-    """Equal contents make equal files, on whatever machine and in whatever order.
+class RenderSettings:
+    """What a worker needs to know of a spec: how a row of latents becomes an image."""
+
+    quality: Quality
+    resolution: int
+    hue: str
+    verbose: bool = False
+
+    def renderer(self, threads: int, gpu: Gpu | None) -> Renderer:
+        """Load Blender and build the scene."""
+        return Renderer(self.quality, self.resolution, threads, gpu, self.verbose)
+
+    def state(self, latents: np.ndarray) -> SceneState:
+        """Compute the scene of one row of unit latents, shape (10,)."""
+        return scene_state(latents, self.hue)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Equal specs make equal files, on whatever machine and in whatever order.
 
     Attributes:
         quality: Samples and denoising.
@@ -65,6 +83,10 @@ class Content:
         if self._conditional is not None:  # a conditional of another space fails here, not later
             self._conditional.sample(np.zeros((1, len(FACTORS))), np.random.default_rng(0), Box())
 
+    def render_settings(self, verbose: bool = False) -> RenderSettings:
+        """Keep what workers need; `verbose` lets Blender print."""
+        return RenderSettings(self.quality, self.resolution, self.hue, verbose)
+
     def anchors(self, rows: np.ndarray) -> np.ndarray:
         """Unit latents of the given rows, float32 (n, 10)."""
         if self.given is not None:
@@ -87,7 +109,7 @@ class Content:
         return self._hold(drawn.clip(-1, 1))
 
     def description(self, command: str | None = None) -> Description:
-        """Describe the content for shards and manifest."""
+        """Describe the data set for shards and manifest."""
         settings = {
             "renderer": "cycles",
             "blender": blender_version(),

@@ -25,6 +25,7 @@ class Mesh:
 
     vertices: np.ndarray
     faces: list[tuple[int, ...]]
+    smooth: bool = True  # shade it as the round thing it stands for
 
 
 @cache

@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from ident3d.render import materials, scene
 from ident3d.render.blender import Renderer, find_gpus, quiet
 from ident3d.render.presets import PRESETS, Quality
-from ident3d.render.scene import TEAPOT_SIZE, scene_state, teapot_box
+from ident3d.render.scene import TEAPOT_SIZE, object_box, scene_state
+from ident3d.render.teapot import Mesh
 from PIL import Image
 
 from ident3d.rows import row_latents
@@ -24,14 +26,14 @@ def renderer():
 
 
 def test_what_stands_still(renderer):
-    data, scene = renderer.bpy.data, renderer.scene
-    assert {thing.name: thing.type for thing in scene.objects} == {
+    data, shown = renderer.bpy.data, renderer.scene
+    assert {thing.name: thing.type for thing in shown.objects} == {
         "teapot": "MESH", "ground": "MESH", "camera": "CAMERA",
         "sun": "LIGHT", "key": "LIGHT", "spotlight": "LIGHT",
     }  # fmt: skip
     camera = data.cameras["camera"]
     assert math.degrees(camera.angle) == pytest.approx(71.08, abs=0.01)
-    assert scene.camera.location[:] == (8, 0, 8)
+    assert shown.camera.location[:] == (8, 0, 8)
     sun, key, spotlight = (data.lights[name] for name in ("sun", "key", "spotlight"))
     assert (sun.energy, sun.angle) == pytest.approx((0.5, 0.199337))
     assert (key.type, key.energy, key.size) == ("AREA", pytest.approx(39.2699), 1)
@@ -94,16 +96,16 @@ def test_a_state_arrives_in_blender(renderer, row, hue):
     renderer.apply(state)
     renderer.bpy.context.view_layer.update()
     things = renderer.bpy.data.objects
-    assert things["teapot"].location[:] == pytest.approx(state.teapot_place, abs=1e-5)
-    assert things["teapot"].rotation_euler[:] == pytest.approx(state.teapot_turn, abs=1e-5)
+    assert things["teapot"].location[:] == pytest.approx(state.object_place, abs=1e-5)
+    assert things["teapot"].rotation_euler[:] == pytest.approx(state.object_turn, abs=1e-5)
     assert things["teapot"].rotation_mode == "XYZ"
     spotlight = things["spotlight"]
     assert spotlight.location[:] == pytest.approx(state.spotlight_place, abs=1e-5)
     beam = np.array(spotlight.matrix_world)[:3, :3] @ [0, 0, -1]
-    aim = np.subtract(state.teapot_place, state.spotlight_place)
+    aim = np.subtract(state.object_place, state.spotlight_place)
     assert beam == pytest.approx(aim / np.linalg.norm(aim), abs=1e-5)
     assert spotlight.data.color[:] == pytest.approx(state.spotlight_color)
-    for name, color in (("teapot", state.teapot_color), ("ground", state.ground_color)):
+    for name, color in (("teapot", state.object_color), ("ground", state.ground_color)):
         nodes = renderer.bpy.data.materials[name].node_tree.nodes
         inks = [n for n in nodes if n.bl_idname in ("ShaderNodeBsdfDiffuse", "ShaderNodeBsdfSheen")]
         assert len(inks) == 2
@@ -186,13 +188,31 @@ def test_the_teapot_lies_in_its_box():
         renderer.bpy.data.lights[name].use_shadow = False
     states = [scene_state(latents) for latents in ROWS]
     images = [renderer.render(state).astype(int) for state in states]
-    renderer.bpy.data.objects["teapot"].hide_render = True
+    renderer.scene.collection.objects.unlink(renderer.bpy.data.objects["teapot"])
     for state, image in zip(states, images, strict=True):
         changed = np.abs(renderer.render(state) - image).max(axis=-1) > 8
-        left, top, right, bottom = teapot_box(state, 64)
+        left, top, right, bottom = object_box(state, 64)
         assert changed[top:bottom, left:right].any()
         changed[top:bottom, left:right] = False
         assert not changed.any()
+
+
+def test_a_second_mesh_is_data_of_scene_and_materials(monkeypatch):
+    quality = dataclasses.replace(QUICK, teapot_samples=8)
+    state = scene_state(ROWS[1])
+    alone = Renderer(quality, 64, threads=1).render(state)
+    corners = np.array(list(itertools.product((-1, 1), repeat=3)), float)
+    sides = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    cube = Mesh(corners, sides, smooth=False)
+    monkeypatch.setitem(scene.MESHES, "cube", scene.SceneMesh(lambda: cube, 1.2))
+    monkeypatch.setitem(materials.MATERIALS, "cube", materials.RUBBER)
+    renderer = Renderer(quality, 64, threads=1)
+    assert np.array_equal(renderer.render(state), alone)
+    other = dataclasses.replace(state, mesh="cube", object_color=(0, 1, 0))
+    image = renderer.render(other)
+    left, top, right, bottom = object_box(other, 64)
+    assert image[(top + bottom) // 2, (left + right) // 2].argmax() == 1  # the cube is green
+    assert np.array_equal(renderer.render(state), alone)
 
 
 def test_more_samples_for_the_teapot_land_in_the_right_place():
@@ -205,7 +225,7 @@ def test_more_samples_for_the_teapot_land_in_the_right_place():
             dataclasses.replace(base, samples=2, teapot_samples=64),
         )
     )
-    left, top, right, bottom = teapot_box(scene_state(ROWS[2]), 64, margin=2)
+    left, top, right, bottom = object_box(scene_state(ROWS[2]), 64, margin=2)
     inside = np.zeros((64, 64), bool)
     inside[top:bottom, left:right] = True
     assert np.array_equal(detailed[~inside], plain[~inside])

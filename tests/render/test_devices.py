@@ -1,6 +1,6 @@
 import pytest
 from ident3d.render.blender import Gpu
-from ident3d.render.devices import assign_seats, choose_cards, find_seats, name_seats
+from ident3d.render.devices import assign_slots, choose_cards, find_slots, name_device
 
 from ident3d.errors import DataError
 
@@ -39,31 +39,31 @@ def test_a_device_that_does_not_render_says_why():
 
 
 def test_every_card_gets_a_worker():
-    assert [seat.gpu for seat in assign_seats(CUDA, None)] == CUDA
-    assert [seat.gpu for seat in assign_seats(CUDA, 4)] == CUDA + CUDA
-    assert name_seats(CUDA) == "cuda (Card A, Card B)"
+    assert [slot.gpu for slot in assign_slots(CUDA, None)] == CUDA
+    assert [slot.gpu for slot in assign_slots(CUDA, 4)] == CUDA + CUDA
+    assert name_device(CUDA) == "cuda (Card A, Card B)"
 
 
 def test_cpu_workers_share_the_cores(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)))
-    assert [seat.threads for seat in assign_seats([], None)] == [1] * 8
-    assert [seat.threads for seat in assign_seats([], 2)] == [4, 4]
-    assert [seat.threads for seat in assign_seats([], 16)] == [1] * 16
+    assert [slot.threads for slot in assign_slots([], None)] == [1] * 8
+    assert [slot.threads for slot in assign_slots([], 2)] == [4, 4]
+    assert [slot.threads for slot in assign_slots([], 16)] == [1] * 16
 
 
 def test_wrong_names_and_counts():
     with pytest.raises(ValueError, match="Did you mean 'cuda'"):
-        find_seats("cude", None)
+        find_slots("cude", None)
     with pytest.raises(ValueError, match="`workers` must be 1 or more, got 0"):
-        find_seats("cpu", 0)
+        find_slots("cpu", 0)
 
 
 @pytest.mark.slow
 def test_a_machine_without_cards():
     try:
-        name, _ = find_seats("cuda", None)
+        name, _ = find_slots("cuda", None)
     except ValueError as error:
         assert "Blender finds" in str(error)
-        assert find_seats("auto", 1)[0] == "cpu"
+        assert find_slots("auto", 1)[0] == "cpu"
     else:
         assert name.startswith("cuda")

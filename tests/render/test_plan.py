@@ -5,33 +5,33 @@ import numpy as np
 import pytest
 from ident3d.render.plan import begin, make_plan, parse_share
 from ident3d.render.presets import PRESETS
-from ident3d.render.spec import Content
+from ident3d.render.spec import Spec
 
 from ident3d.dataset import write_manifest
 from ident3d.errors import DataError
 
-CONTENT = Content(PRESETS["draft"], resolution=8)
+SPEC = Spec(PRESETS["draft"], resolution=8)
 
 
-def fill(plan, units=None):
+def fill(plan, tasks=None):
     """Write the plan's files with black images, as a run would."""
-    for unit in plan.units() if units is None else units:
-        with plan.open(unit) as writer:
+    for task in plan.tasks() if tasks is None else tasks:
+        with plan.open(task) as writer:
             for position in writer.missing():
                 writer.put(position, np.zeros((8, 8, 3), np.uint8))
             writer.finish()
 
 
 def test_the_last_shard_takes_what_is_left(tmp_path):
-    plan = make_plan(tmp_path, CONTENT, 10, 4, "")
+    plan = make_plan(tmp_path, SPEC, 10, 4, "")
     assert plan.counts == (4, 4, 2)
-    assert [(unit.start, unit.stop) for unit in plan.units()] == [(0, 4), (4, 8), (8, 10)]
+    assert [(task.start, task.stop) for task in plan.tasks()] == [(0, 4), (4, 8), (8, 10)]
     assert not list(tmp_path.iterdir())  # planning writes nothing
 
 
 def test_pairs_are_files_of_the_same_rows(tmp_path):
-    plan = make_plan(tmp_path, dataclasses.replace(CONTENT, pairs="normal:0.1"), 5, 4, "")
-    files = {unit.name: (unit.start, unit.stop) for unit in plan.units()}
+    plan = make_plan(tmp_path, dataclasses.replace(SPEC, pairs="normal:0.1"), 5, 4, "")
+    files = {task.name: (task.start, task.stop) for task in plan.tasks()}
     assert files == {
         "shard-00000.h5": (0, 4),
         "shard-00001.h5": (4, 5),
@@ -41,9 +41,9 @@ def test_pairs_are_files_of_the_same_rows(tmp_path):
 
 
 def test_shares_are_disjoint_and_whole(tmp_path):
-    plan = make_plan(tmp_path, CONTENT, 103, 10, "")
-    shares = [plan.units((index, 3)) for index in (1, 2, 3)]
-    assert sorted(unit.number for share in shares for unit in share) == list(range(11))
+    plan = make_plan(tmp_path, SPEC, 103, 10, "")
+    shares = [plan.tasks((index, 3)) for index in (1, 2, 3)]
+    assert sorted(task.number for share in shares for task in share) == list(range(11))
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", "-1/3"])
@@ -53,25 +53,25 @@ def test_a_wrong_share_is_named(text):
 
 
 def test_growing_keeps_the_shards_there_are(tmp_path):
-    plan = begin(tmp_path, CONTENT, 6, 4, "first")
+    plan = begin(tmp_path, SPEC, 6, 4, "first")
     fill(plan)
     write_manifest(tmp_path, "train", plan.description)
-    grown = begin(tmp_path, CONTENT, 15, 5, "second")
+    grown = begin(tmp_path, SPEC, 15, 5, "second")
     assert grown.counts == (4, 2, 5, 4)
-    assert [grown.done(unit) for unit in grown.units()] == [True, True, False, False]
+    assert [grown.done(task) for task in grown.tasks()] == [True, True, False, False]
     assert grown.description.command == "first"  # so that journals begun before still fit
 
 
 def test_an_unfinished_run_is_continued_with_its_own_shard_size(tmp_path):
-    begin(tmp_path, CONTENT, 8, 4, "first")
-    assert begin(tmp_path, CONTENT, 8, 100, "second").counts == (4, 4)
-    assert begin(tmp_path, CONTENT, 9, 100, "third").counts == (4, 4, 1)
+    begin(tmp_path, SPEC, 8, 4, "first")
+    assert begin(tmp_path, SPEC, 8, 100, "second").counts == (4, 4)
+    assert begin(tmp_path, SPEC, 9, 100, "third").counts == (4, 4, 1)
 
 
 def test_a_data_set_does_not_shrink(tmp_path):
-    begin(tmp_path, CONTENT, 8, 4, "")
+    begin(tmp_path, SPEC, 8, 4, "")
     with pytest.raises(ValueError, match=r"`size` must not shrink: .* has 8 rows, asked for 7"):
-        make_plan(tmp_path, CONTENT, 7, 4, "")
+        make_plan(tmp_path, SPEC, 7, 4, "")
 
 
 @pytest.mark.parametrize(
@@ -89,48 +89,48 @@ def test_a_data_set_does_not_shrink(tmp_path):
 )
 @pytest.mark.parametrize("finished", [False, True])
 def test_other_settings_are_refused_by_name(tmp_path, change, named, finished):
-    plan = begin(tmp_path, CONTENT, 8, 4, "")
+    plan = begin(tmp_path, SPEC, 8, 4, "")
     if finished:
         fill(plan)
         write_manifest(tmp_path, "train", plan.description)
     with pytest.raises(ValueError, match=named):
-        begin(tmp_path, dataclasses.replace(CONTENT, **change), 8, 4, "")
+        begin(tmp_path, dataclasses.replace(SPEC, **change), 8, 4, "")
 
 
 def test_another_split_has_its_own_settings(tmp_path):
-    begin(tmp_path, CONTENT, 8, 4, "")
-    other = dataclasses.replace(CONTENT, split="test", hue="published")
+    begin(tmp_path, SPEC, 8, 4, "")
+    other = dataclasses.replace(SPEC, split="test", hue="published")
     assert begin(tmp_path, other, 3, 4, "").counts == (3,)
 
 
 def test_given_latents_must_begin_with_what_is_there(tmp_path):
     latents = np.linspace(-1, 1, 80, dtype=np.float32).reshape(8, 10)
-    plan = begin(tmp_path, dataclasses.replace(CONTENT, given=latents[:5]), 5, 2, "")
+    plan = begin(tmp_path, dataclasses.replace(SPEC, given=latents[:5]), 5, 2, "")
     fill(plan)
-    grown = dataclasses.replace(CONTENT, given=latents)
+    grown = dataclasses.replace(SPEC, given=latents)
     assert begin(tmp_path, grown, 8, 2, "").counts == (2, 2, 1, 2, 1)
     changed = latents.copy()
     changed[3, 0] = 0.5
     with pytest.raises(ValueError, match="row 3 differs"):
-        begin(tmp_path, dataclasses.replace(CONTENT, given=changed), 8, 2, "")
+        begin(tmp_path, dataclasses.replace(SPEC, given=changed), 8, 2, "")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"description": {}, "counts": [1]}'])
 def test_a_damaged_plan_is_one_sentence(tmp_path, text):
-    begin(tmp_path, CONTENT, 8, 4, "")
+    begin(tmp_path, SPEC, 8, 4, "")
     (tmp_path / "train/.work/plan").write_text(text)
     with pytest.raises(DataError, match="damaged"):
-        make_plan(tmp_path, CONTENT, 8, 4, "")
+        make_plan(tmp_path, SPEC, 8, 4, "")
 
 
 def test_wrong_sizes_and_names(tmp_path):
     with pytest.raises(ValueError, match="1 or more"):
-        make_plan(tmp_path, CONTENT, 0, 4, "")
+        make_plan(tmp_path, SPEC, 0, 4, "")
     with pytest.raises(ValueError, match="`split`"):
-        begin(tmp_path / "new", dataclasses.replace(CONTENT, split="../x"), 5, 4, "")
+        begin(tmp_path / "new", dataclasses.replace(SPEC, split="../x"), 5, 4, "")
     assert not (tmp_path / "new").exists()
 
 
 def test_the_plan_on_disk_is_json(tmp_path):
-    begin(tmp_path, CONTENT, 8, 4, "")
+    begin(tmp_path, SPEC, 8, 4, "")
     assert json.loads((tmp_path / "train/.work/plan").read_text())["counts"] == [4, 4]

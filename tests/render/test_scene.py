@@ -14,10 +14,10 @@ from ident3d.render.scene import (
 
 def test_the_middle_of_the_box():
     state = scene_state(np.zeros(10))
-    assert state.teapot_place == pytest.approx((0, 0, 2.22106), abs=1e-4)
-    assert state.teapot_turn == (0, 0, 0)
+    assert state.object_place == pytest.approx((0, 0, 2.22106), abs=1e-4)
+    assert state.object_turn == (0, 0, 0)
     assert state.spotlight_place == pytest.approx((0, 4, 10.4421), abs=1e-4)
-    assert state.teapot_color == (1, 0, 0)
+    assert state.object_color == (1, 0, 0)
     assert state.spotlight_color == pytest.approx((1, 0.2, 0.2))
     assert state.ground_color == pytest.approx((1, 0.4, 0.4))
 
@@ -25,10 +25,10 @@ def test_the_middle_of_the_box():
 def test_every_factor_drives_its_own_part():
     latents = np.array([0.5, -0.5, 1, 0.2, -0.4, 1, 1 / 3, 0.1, -0.2, 0.7])
     state = scene_state(latents)
-    assert state.teapot_place == pytest.approx((1.5, -1.5, 3 + TEAPOT_SIZE / 2))
-    assert state.teapot_turn == pytest.approx((0.1 * math.pi, -0.2 * math.pi, math.pi / 2))
+    assert state.object_place == pytest.approx((1.5, -1.5, 3 + TEAPOT_SIZE / 2))
+    assert state.object_turn == pytest.approx((0.1 * math.pi, -0.2 * math.pi, math.pi / 2))
     assert state.spotlight_place[:2] == pytest.approx((2, 4 * math.cos(math.pi / 6)))
-    assert state.teapot_color == pytest.approx(colorsys.hsv_to_rgb(0.025, 1, 1))
+    assert state.object_color == pytest.approx(colorsys.hsv_to_rgb(0.025, 1, 1))
     assert state.spotlight_color == pytest.approx(colorsys.hsv_to_rgb(0.95, 0.8, 1))
     assert state.ground_color == pytest.approx(colorsys.hsv_to_rgb(0.175, 0.6, 1))
 
@@ -74,5 +74,5 @@ def test_the_spotlight_can_always_be_pointed():
     """Its up direction must never lie along the beam, wherever teapot and spotlight are."""
     for latents in np.random.default_rng(0).choice([-1.0, 0.0, 1.0], (200, 10)):
         state = scene_state(latents)
-        beam = np.subtract(state.spotlight_place, state.teapot_place)
+        beam = np.subtract(state.spotlight_place, state.object_place)
         assert np.linalg.norm(np.cross(beam, (1, 0, 0))) > 1

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from ident3d.render.presets import PRESETS
-from ident3d.render.spec import Content
+from ident3d.render.spec import Spec
 from scipy.stats import truncnorm
 
 from ident3d.factors import FACTORS
@@ -11,24 +11,24 @@ DRAFT = PRESETS["draft"]
 
 
 def test_anchors_are_the_rows_latents():
-    content = Content(DRAFT, seed=3, split="test")
+    spec = Spec(DRAFT, seed=3, split="test")
     rows = np.array([7, 8, 100])
-    assert np.array_equal(content.anchors(rows), row_latents(3, "test", rows))
+    assert np.array_equal(spec.anchors(rows), row_latents(3, "test", rows))
 
 
 def test_factors_that_do_not_vary_are_held():
     rows = np.arange(50)
-    content = Content(DRAFT, factors="position", held={"gamma": 0.5})
-    latents = content.anchors(rows)
+    spec = Spec(DRAFT, factors="position", held={"gamma": 0.5})
+    latents = spec.anchors(rows)
     assert np.array_equal(latents[:, :3], row_latents(0, "train", rows)[:, :3])
     assert (latents[:, 5] == 0.5).all()
     assert (latents[:, [3, 4, 6, 7, 8, 9]] == 0).all()
 
 
 def test_positives_have_the_spread_of_the_truncated_normal():
-    content = Content(DRAFT, pairs="normal:0.1")
+    spec = Spec(DRAFT, pairs="normal:0.1")
     rows = np.arange(2000)
-    anchors, positives = content.anchors(rows), content.positives(rows)
+    anchors, positives = spec.anchors(rows), spec.positives(rows)
     sides = (-1 - anchors) / 0.1, (1 - anchors) / 0.1
     expected = np.sqrt(truncnorm(*sides, anchors, 0.1).var().mean(axis=0))
     means = truncnorm(*sides, anchors, 0.1).mean()
@@ -38,24 +38,24 @@ def test_positives_have_the_spread_of_the_truncated_normal():
 
 
 def test_positives_depend_on_nothing_but_seed_split_and_row():
-    content = Content(DRAFT, pairs="laplace:0.05")
-    alone = content.positives(np.array([41]))
-    assert np.array_equal(content.positives(np.arange(50))[41], alone[0])
+    spec = Spec(DRAFT, pairs="laplace:0.05")
+    alone = spec.positives(np.array([41]))
+    assert np.array_equal(spec.positives(np.arange(50))[41], alone[0])
     assert not np.array_equal(
-        Content(DRAFT, pairs="laplace:0.05", seed=1).positives(np.array([41])), alone
+        Spec(DRAFT, pairs="laplace:0.05", seed=1).positives(np.array([41])), alone
     )
 
 
 def test_positives_keep_what_is_held_and_fixed():
     rows = np.arange(20)
-    content = Content(DRAFT, factors="x,y", pairs="x=normal:0.1,others=fixed")
-    anchors, positives = content.anchors(rows), content.positives(rows)
+    spec = Spec(DRAFT, factors="x,y", pairs="x=normal:0.1,others=fixed")
+    anchors, positives = spec.anchors(rows), spec.positives(rows)
     moved = (anchors != positives).any(axis=0)
     assert moved.tolist() == [True] + 9 * [False]
 
 
 def test_description_tells_every_setting():
-    described = Content(DRAFT, hue="published", pairs="normal:0.1").description("a command")
+    described = Spec(DRAFT, hue="published", pairs="normal:0.1").description("a command")
     assert described.seed == 0
     assert described.pairs == "normal:0.1"
     assert described.factors == FACTORS
@@ -79,4 +79,4 @@ def test_description_tells_every_setting():
 )
 def test_wrong_settings_are_named(wrong, rule):
     with pytest.raises(ValueError, match=rule):
-        Content(DRAFT, **wrong)
+        Spec(DRAFT, **wrong)

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ident3d.render.presets import Quality
-from ident3d.render.workers import Look, Pool, Seat, Task
+from ident3d.render.spec import RenderSettings
+from ident3d.render.workers import ImageTask, WorkerPool, WorkerSlot
 
 from ident3d.errors import DataError
 from ident3d.rows import row_latents
@@ -15,12 +16,12 @@ from ident3d.rows import row_latents
 pytestmark = pytest.mark.slow
 
 QUICK = Quality(1, 0, light_tree=False, prefilter="NONE", denoiser="FAST")
-LOOK = Look(QUICK, 16, "injective")
+SETTINGS = RenderSettings(QUICK, 16, "injective")
 LATENTS = row_latents(0, "train", np.arange(12))
 
 
 def tasks(count=12):
-    return [Task(row, LATENTS[row], row) for row in range(count)]
+    return [ImageTask(row, LATENTS[row], row) for row in range(count)]
 
 
 def render_all(pool, count=12):
@@ -29,7 +30,7 @@ def render_all(pool, count=12):
 
 def test_death_and_restart_change_nothing():
     said = []
-    with Pool(LOOK, [Seat(threads=1)] * 2, said.append, restart_after=5) as pool:
+    with WorkerPool(SETTINGS, [WorkerSlot(threads=1)] * 2, said.append, restart_after=5) as pool:
         first = pool.pids()
         images = render_all(pool)
         assert sorted(images) == list(range(12))
@@ -47,7 +48,9 @@ def test_death_and_restart_change_nothing():
 
 def test_a_row_that_always_fails_stops_the_run_with_its_latents():
     said = []
-    pool = Pool(Look(QUICK, 16, "no such hue"), [Seat(threads=1)], said.append)
+    pool = WorkerPool(
+        RenderSettings(QUICK, 16, "no such hue"), [WorkerSlot(threads=1)], said.append
+    )
     with pool, pytest.raises(DataError, match="Row 0 failed 3 times") as caught:
         render_all(pool, 1)
     assert f"{LATENTS[0][0]:.9g}, {LATENTS[0][1]:.9g}" in str(caught.value)
@@ -63,8 +66,8 @@ def test_a_parent_with_blender_loaded_has_working_children(tmp_path):
         "if __name__ == '__main__':\n"
         "    from ident3d.render.blender import load_bpy\n"
         "    load_bpy()\n"
-        "    from tests.render.test_workers import LOOK, Pool, Seat, render_all\n"
-        "    with Pool(LOOK, [Seat(threads=1)], print) as pool:\n"
+        "    from tests.render.test_workers import SETTINGS, WorkerPool, WorkerSlot, render_all\n"
+        "    with WorkerPool(SETTINGS, [WorkerSlot(threads=1)], print) as pool:\n"
         "        print(len(render_all(pool, 2)))\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
@@ -74,6 +77,6 @@ def test_a_parent_with_blender_loaded_has_working_children(tmp_path):
 def test_no_blender_is_one_sentence(monkeypatch, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['bpy'] = None")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    pool = Pool(LOOK, [Seat(threads=1)], print)
+    pool = WorkerPool(SETTINGS, [WorkerSlot(threads=1)], print)
     with pool, pytest.raises(ImportError, match=r"needs Blender's `bpy` module.*ident3d doctor"):
         render_all(pool, 1)

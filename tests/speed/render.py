@@ -10,10 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 from ident3d.render.blender import Renderer
-from ident3d.render.devices import assign_seats
+from ident3d.render.devices import assign_slots
 from ident3d.render.presets import PRESETS, Quality
 from ident3d.render.scene import scene_state
-from ident3d.render.workers import Look, Pool, Seat, Task
+from ident3d.render.spec import RenderSettings
+from ident3d.render.workers import ImageTask, WorkerPool, WorkerSlot
 
 from ident3d.commands.options import table
 from ident3d.rows import row_latents
@@ -25,17 +26,17 @@ PUBLISHED, STANDARD, DRAFT = (PRESETS[name] for name in ("published", "standard"
 AS_GOOD = Quality(96, 320, light_tree=True, prefilter="ACCURATE", denoiser="HIGH")
 
 
-def render(quality: Quality, resolution: int = 224, rows: int = ROWS, seats=None):
+def render(quality: Quality, resolution: int = 224, rows: int = ROWS, slots=None):
     """Render rows as `ident3d render` does; returns images and seconds per image, warmed up."""
-    seats = seats or assign_seats([], None)
-    with Pool(Look(quality, resolution, "injective"), seats, print) as pool:
-        quick = [Task(row, LATENTS[row], row) for row in range(len(seats))]
+    slots = slots or assign_slots([], None)
+    with WorkerPool(RenderSettings(quality, resolution, "injective"), slots, print) as pool:
+        quick = [ImageTask(row, LATENTS[row], row) for row in range(len(slots))]
         if quality.samples < 100:
             list(pool.run(quick))
         else:  # a long render hides the start, a second or two
             time.sleep(5)
         began = time.monotonic()
-        tasks = [Task(row, LATENTS[row], row) for row in range(rows)]
+        tasks = [ImageTask(row, LATENTS[row], row) for row in range(rows)]
         images = {task.key: image for task, image in pool.run(tasks)}
         return [images[row] for row in range(rows)], (time.monotonic() - began) / rows
 
@@ -77,14 +78,19 @@ def compare(samples: int) -> str:
 
 def throughput() -> str:
     """Images per second at 64 px, and processes against threads."""
-    cores = len(assign_seats([], None))
+    cores = len(assign_slots([], None))
     lines = []
-    for name, quality, resolution, seats in (
+    for name, quality, resolution, slots in (
         ("standard, 64 px", STANDARD, 64, None),
         ("draft, 64 px", DRAFT, 64, None),
-        (f"standard, 224 px, one process of {cores} threads", STANDARD, 224, [Seat(threads=cores)]),
+        (
+            f"standard, 224 px, one process of {cores} threads",
+            STANDARD,
+            224,
+            [WorkerSlot(threads=cores)],
+        ),
     ):
-        _, seconds = render(quality, resolution, seats=seats)
+        _, seconds = render(quality, resolution, slots=slots)
         lines.append([name, f"{1 / seconds:.2f}"])
     return table(lines, ["throughput", "images/s"])
 
