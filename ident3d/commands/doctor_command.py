@@ -91,7 +91,7 @@ detail = f"Blender {bpy.app.version_string}, " + (", ".join(names) or "CPU only"
     ),
     Check(
         "benchmark",
-        ("torch", "torchvision", "sklearn", "matplotlib", "jinja2", "safetensors"),
+        ("torch", "torchvision", "sklearn", "matplotlib", "jinja2", "msgspec", "safetensors"),
         "pip install 'ident3d[benchmark]'",
         "detail = f'torchvision {torchvision.__version__}, scikit-learn {sklearn.__version__}'",
     ),
