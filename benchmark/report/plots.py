@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from markupsafe import Markup
-from scipy.optimize import linear_sum_assignment
+
+from ident3d.metrics import match_columns
 
 from ..results import Result
 from ..scoring import describe
@@ -57,7 +58,7 @@ def correlation(result: Result) -> Markup | None:
         [[0 if v is None else v for v in line] for line in result.correlation], dtype=float
     )
     values = np.abs(values).clip(0, 1)
-    matched = linear_sum_assignment(values, maximize=True)[1].tolist()
+    matched = match_columns(values)[1].tolist()
     order = matched + [c for c in range(values.shape[1]) if c not in set(matched)]
     names = factor_names(result, len(values))
     shown = values[:MAX_CELLS, order[:MAX_CELLS]]

@@ -4,11 +4,11 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from ident3d.dataset import Dataset
 from ident3d.errors import DataError
 from ident3d.factors import varying
+from ident3d.metrics import match_columns
 
 from ..scoring import PROVABLE, correlation, points, score
 from .environment import commit, environment
@@ -56,5 +56,5 @@ def image_record(data: Dataset, embeddings: np.ndarray, *, protocol: str, **fiel
 
 def matched(correlation: np.ndarray) -> list[int]:
     """Return, for each learned dimension, the factor that it was matched with, as MCC does."""
-    factors, dimensions = linear_sum_assignment(np.abs(correlation), maximize=True)
+    factors, dimensions = match_columns(correlation)
     return factors[np.argsort(dimensions)].tolist()
