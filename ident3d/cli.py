@@ -11,37 +11,20 @@ import click
 
 from .commands.options import LazyGroup
 
+_HERE = "ident3d.commands"
 # name -> (where the click command lives, the line `ident3d --help` shows)
 COMMANDS = {
-    "demo": (
-        "ident3d.commands.demo_command:demo",
-        "Run the whole pipeline, small, on this machine.",
-    ),
-    "doctor": (
-        "ident3d.commands.doctor_command:doctor",
-        "Say what works here, and how to get the rest.",
-    ),
+    "demo": (f"{_HERE}.demo_command:demo", "Run the whole pipeline, small, on this machine."),
+    "doctor": (f"{_HERE}.doctor_command:doctor", "Say what works here, and how to get the rest."),
     "render": ("ident3d.render.render_command:render", "Render a data set; resumes what is there."),
-    "info": ("ident3d.commands.info_command:info", "Say what a data set holds."),
-    "verify": ("ident3d.commands.verify_command:verify", "Check every byte of a data set."),
-    "sheet": (
-        "ident3d.commands.sheet_command:sheet",
-        "Draw a contact sheet or a traversal figure.",
-    ),
-    "index": (
-        "ident3d.commands.index_command:index",
-        "Build the look-up index; print its certificate.",
-    ),
-    "audit": (
-        "ident3d.commands.audit_command:audit",
-        "Compare the conditional asked for and served.",
-    ),
-    "import": ("ident3d.commands.import_command:import_", "Convert a published data set."),
-    "download": ("ident3d.commands.download_command:download", "Fetch a published data set."),
-    "export": (
-        "ident3d.commands.export_command:export",
-        "Write a data set in the published layout.",
-    ),
+    "info": (f"{_HERE}.info_command:info", "Say what a data set holds."),
+    "verify": (f"{_HERE}.verify_command:verify", "Check every byte of a data set."),
+    "sheet": (f"{_HERE}.sheet_command:sheet", "Draw a contact sheet or a traversal figure."),
+    "index": (f"{_HERE}.index_command:index", "Build the look-up index; print its certificate."),
+    "audit": (f"{_HERE}.audit_command:audit", "Compare the conditional requested and served."),
+    "import": (f"{_HERE}.import_command:import_", "Convert a published data set."),
+    "download": (f"{_HERE}.download_command:download", "Fetch a published data set."),
+    "export": (f"{_HERE}.export_command:export", "Write a data set in the published layout."),
     "benchmark": (
         "ident3d.benchmark.commands.benchmark_command:benchmark",
         "List, run, score, report, verify.",

@@ -52,7 +52,7 @@ def to_unit(values: np.ndarray, factors: Sequence[Factor] = FACTORS) -> np.ndarr
 def columns(selection: str | Sequence[str], factors: Sequence[Factor] = FACTORS) -> list[int]:
     """Turn names of factors or groups (`"position"`, `"x,object_hue"`) into column numbers.
 
-    Columns come back in the table's order, each once, however they were asked for.
+    Columns come back in the table's order, each once, however they were named.
     """
     names = selection.split(",") if isinstance(selection, str) else selection
     table: dict[str, set[int]] = {"all": set(range(len(factors)))}

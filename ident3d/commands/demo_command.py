@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
+from ..progress import duration
 from .options import table
 
 TRAIN, TEST = 1_000, 400  # rows; each training row has a rendered positive
 PAIRS = "normal:0.2"  # the conditional of the `tiny` tier
-LOOK = "--factors position --resolution 64 --preset draft --shard-size 250"
+RENDERING = "--factors position --resolution 64 --preset draft --shard-size 250"
 ROWS = ("identity", "random", "supervised", "1", "2", "4")  # of table 4
 CHANGES = ""  # further options of `benchmark run`
 
@@ -27,8 +28,8 @@ def demo(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     data, train = out / "data", out / "data" / "train"
     click.echo("1. Images, each with a positive drawn from the true conditional (Blender)")
-    _run(f"render {{}} --split train --size {TRAIN} --pairs {PAIRS} {LOOK}", data)
-    _run(f"render {{}} --split test --size {TEST} {LOOK}", data)
+    _run(f"render {{}} --split train --size {TRAIN} --pairs {PAIRS} {RENDERING}", data)
+    _run(f"render {{}} --split test --size {TEST} {RENDERING}", data)
     _run("sheet {} --out {}", train, out / "images.png")
     _run("sheet --render --steps 7 --resolution 64 --out {}", out / "traversals.png")
 
@@ -45,11 +46,11 @@ def demo(out: Path) -> None:
     _run("benchmark report {} --out {} --data {}", out / "results", out / "site", out)
 
     click.echo("\n" + summary(out / "results"))
-    click.echo(f"\nDone in {(time.monotonic() - began) / 60:.1f} minutes. Look at")
+    click.echo(f"\nDone in {duration(time.monotonic() - began)}. Look at")
     for name, what in (
         ("images.png", "some of the images"),
         ("traversals.png", "what each factor does"),
-        ("audit.png", "the conditional asked for, and what is served"),
+        ("audit.png", "the conditional requested, and what is served"),
         ("site/index.html", "the leaderboard: curves, correlations, predictions"),
         ("data", "the data set; ident3d.load opens it"),
     ):
@@ -76,7 +77,7 @@ def _run(command: str, *paths: Path) -> None:
 
 
 def _call(command: str, *paths: Path) -> None:
-    from ident3d.cli import cli
+    from ..cli import cli  # it knows this file, too
 
     cli.main(_words(command, *paths), prog_name="ident3d", standalone_mode=False)
 

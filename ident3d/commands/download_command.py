@@ -5,8 +5,7 @@ from pathlib import Path
 
 import click
 
-from ident3d import published
-
+from .. import published
 from .options import echo_json, json_option
 
 

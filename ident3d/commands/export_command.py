@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from ident3d.published import export_published
-
+from ..published import export_published
 from .options import echo_json, json_option
 
 FORMATS = {"published": export_published}

@@ -5,9 +5,8 @@ from typing import Any
 
 import click
 
-from ident3d.dataset import load
-from ident3d.published import import_published
-
+from ..dataset import load
+from ..published import import_published
 from .options import echo_json, json_option
 
 

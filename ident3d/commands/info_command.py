@@ -1,13 +1,14 @@
 """`ident3d info PATH`."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ident3d.dataset import Dataset, find_split, load, read_manifest
-from ident3d.errors import DataError
-from ident3d.progress import size
-
+from ..dataset import Dataset, find_split, load, sample
+from ..errors import DataError
+from ..progress import size
+from ..shards import read_manifest
 from .options import echo_json, json_option, table
 
 
@@ -16,15 +17,13 @@ from .options import echo_json, json_option, table
 @json_option
 def info(path: Path | None, as_json: bool) -> None:
     """Say what the data set at PATH holds (default: the sample inside the package)."""
-    from ident3d.dataset import sample
-
     splits = [sample()] if path is None else all_splits(path)
     records = [_record(data) for data in splits]
     if as_json:
         echo_json(records)
         return
     for data, record in zip(splits, records, strict=True):
-        click.echo(f"{record['path']}")
+        click.echo(record["path"])
         height, width = record["resolution"][:2]
         click.echo(f"  {record['rows']:,} images, {height} x {width}, {size(record['bytes'])}")
         if record["pairs"]:
@@ -49,7 +48,7 @@ def all_splits(path: Path) -> list[Dataset]:
     return [load(root / split)]
 
 
-def _record(data: Dataset) -> dict:
+def _record(data: Dataset) -> dict[str, Any]:
     files = data.files()
     lost = [entry["name"] for entry in files if not (data.path / entry["name"]).is_file()]
     if lost:

@@ -5,6 +5,9 @@ from pathlib import Path
 import click
 import numpy as np
 
+from ..dataset import load, sample
+from ..sheets import contact_sheet, nearest_traversal
+
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), required=False)
@@ -41,9 +44,6 @@ def sheet(
 
         image = render_traversal(steps=steps, resolution=resolution)
     else:
-        from ident3d.dataset import load, sample
-        from ident3d.sheets import contact_sheet, nearest_traversal
-
         data = sample() if path is None else load(path)
         if traverse:
             image = nearest_traversal(data, steps)

@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from ident3d.dataset import sample
-from ident3d.progress import progress
-
+from ..dataset import sample
+from ..progress import progress
 from ..shards.verify import problems
 from .info_command import all_splits
 from .options import echo_json, json_option

@@ -12,7 +12,7 @@ import faiss
 import numpy as np
 
 from ..errors import DataError
-from .tuning import Settings
+from .tuning import Found, Settings
 
 _LINKS = 16  # HNSW links per centroid
 _GPU_HELP = "`pip uninstall faiss-cpu` and `pip install faiss-gpu` on a machine with an NVIDIA GPU"
@@ -32,9 +32,7 @@ class NearestRows:
         self.points = points
         self._flat: Any = None  # made when a search first needs it
 
-    def search(
-        self, points: np.ndarray, k: int, exclude: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def search(self, points: np.ndarray, k: int, exclude: np.ndarray) -> Found:
         """Find the `k` nearest rows of each point other than its `exclude` row (-1: none).
 
         Returns:
@@ -45,14 +43,7 @@ class NearestRows:
             raise ValueError(f"`k` must be between 1 and the {available} rows there are, got {k}.")
         return self._search(np.ascontiguousarray(points, dtype=np.float32), k, exclude)
 
-    def _search(
-        self, points: np.ndarray, k: int, exclude: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return self._search_all(points, k, exclude)
-
-    def _search_all(
-        self, points: np.ndarray, k: int, exclude: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _search(self, points: np.ndarray, k: int, exclude: np.ndarray) -> Found:
         if self._flat is None:
             self._flat = faiss.IndexFlatL2(self.points.shape[1])
             self._flat.add(self.points)
@@ -60,9 +51,7 @@ class NearestRows:
         found = self._flat.search(points, min(k + 4, len(self.points)))[1]
         return self._rank(points, found, k, exclude)
 
-    def _rank(
-        self, points: np.ndarray, found: np.ndarray, k: int, exclude: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _rank(self, points: np.ndarray, found: np.ndarray, k: int, exclude: np.ndarray) -> Found:
         """Order candidates by exact distance and keep `k`; row -1 where there are too few."""
         # An index from disk could name rows that do not exist; treat them as not found.
         valid = (found >= 0) & (found < len(self.points)) & (found != exclude[:, None])
@@ -70,10 +59,8 @@ class NearestRows:
         apart = self.points[rows] - points[:, None]  # (n, candidates, d)
         squares = np.where(valid, np.einsum("ncd,ncd->nc", apart, apart), np.inf)
         order = squares.argsort(axis=1, kind="stable")[:, :k]
-        return (
-            np.sqrt(np.take_along_axis(squares, order, 1)),
-            np.take_along_axis(rows, order, 1),
-        )
+        nearest = np.take_along_axis(squares, order, 1)
+        return np.sqrt(nearest), np.take_along_axis(rows, order, 1)
 
     def to_gpu(self) -> None:
         """Search on the first GPU; exact search stays on the CPU."""
@@ -129,9 +116,7 @@ class IvfRows(NearestRows):
         if self._on_gpu is not None:
             self._on_gpu.nprobe = settings.probes
 
-    def _search(
-        self, points: np.ndarray, k: int, exclude: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _search(self, points: np.ndarray, k: int, exclude: np.ndarray) -> Found:
         # Tuned for k = 1; more neighbours need more candidates. One more, for the excluded row.
         wanted = max(self.settings.candidates, 4 * k) + 1 if self.coded else k + 1
         index = self._index if self._on_gpu is None else self._on_gpu
@@ -140,7 +125,7 @@ class IvfRows(NearestRows):
         # The lists read may hold too few rows; then only looking at all rows is right.
         short = np.flatnonzero(rows[:, -1] < 0)
         if len(short):
-            distances[short], rows[short] = self._search_all(points[short], k, exclude[short])
+            distances[short], rows[short] = super()._search(points[short], k, exclude[short])
         return distances, rows
 
     def to_gpu(self) -> None:

@@ -21,7 +21,7 @@ from ..factors import Factor, varying
 from ..files import sha256, write_bytes, write_json
 from .faiss_ivf import NearestRows, from_bytes
 from .parts import Draw, build_part, merge_certificates, read_bytes
-from .tuning import Certificate, Queries, Settings, draws_near
+from .tuning import Certificate, Found, Queries, Settings, draws_near
 
 FORMAT = "ident3d-index"
 VERSION = 1
@@ -114,9 +114,7 @@ class Index:
         merged = merge_certificates(certificates, sizes)
         return cls(checked, parts, classes, merged, _stem(checked, latents))
 
-    def search(
-        self, points: np.ndarray, k: int = 1, exclude: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def search(self, points: np.ndarray, k: int = 1, exclude: np.ndarray | None = None) -> Found:
         """Find the `k` rows nearest to each point.
 
         Args:

@@ -21,6 +21,8 @@ _CANDIDATES = (8, 12, 16, 24, 32, 48, 64)
 _BEAMS = (1.0, 1.5, 2.0)  # efSearch, in units of the lists it must find
 _TREE_DIMENSIONS = 16  # beyond about this, a k-d tree is slower than comparing with every row
 
+Found = tuple[np.ndarray, np.ndarray]  # distances and row numbers, each (n, k), nearest first
+
 
 class Queries(NamedTuple):
     """Points to look up, and for each the row that must not be the answer (-1: none)."""
@@ -65,9 +67,7 @@ class Certificate:
 class Searcher(Protocol):
     """What a certificate needs of an index."""
 
-    def search(
-        self, points: np.ndarray, k: int, exclude: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def search(self, points: np.ndarray, k: int, exclude: np.ndarray) -> Found:
         """Give the distances and rows of the `k` nearest rows."""
 
 

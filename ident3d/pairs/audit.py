@@ -13,7 +13,7 @@ from scipy.stats import ks_2samp, wasserstein_distance
 
 from ..conditionals import Conditional
 from ..errors import choose
-from ..index import varying
+from ..factors import varying
 from ..spaces import UNIT_BOX, Space
 from .lookup import NEIGHBOURS, Lookup
 from .pairs import LOOKUPS, PairData, as_conditional, choose_method

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..conditionals import Conditional, Fixed, Normal, Product
-from ..index import Data, Index, open_index, varying
+from ..factors import varying
+from ..index import Data, Index, open_index
 from ..spaces import Space
 
 NEIGHBOURS = 16  # rows that `weighted` chooses among by default

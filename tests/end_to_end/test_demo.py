@@ -8,7 +8,7 @@ from ident3d.commands import demo_command as demo
 def test_the_demo_does_everything_and_goes_on(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(demo, "TRAIN", 40)
     monkeypatch.setattr(demo, "TEST", 30)
-    monkeypatch.setattr(demo, "LOOK", "--factors position --resolution 16 --preset draft")
+    monkeypatch.setattr(demo, "RENDERING", "--factors position --resolution 16 --preset draft")
     monkeypatch.setattr(demo, "ROWS", ("identity", "supervised", "1"))
     monkeypatch.setattr(demo, "CHANGES", "--set steps=5 --set batch=16 --set evaluations=1")
     out = tmp_path / "with a space"

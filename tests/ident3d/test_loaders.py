@@ -10,11 +10,11 @@ import torch
 from torchvision.transforms import v2
 
 from ident3d.conditionals import Normal
-from ident3d.dataset import load, write_manifest
+from ident3d.dataset import load
 from ident3d.loaders import ImageDataset, PairLoader, _PairBatches
 from ident3d.pairs import Pairs
 from ident3d.rows import row_latents
-from ident3d.shards import Description, ShardWriter
+from ident3d.shards import Description, ShardWriter, write_manifest
 
 # Four workers are more than this machine's cores, which torch warns of.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")

@@ -7,8 +7,8 @@ from ident3d.render.plan import begin, make_plan, parse_share
 from ident3d.render.presets import PRESETS
 from ident3d.render.spec import Spec
 
-from ident3d.dataset import write_manifest
 from ident3d.errors import DataError
+from ident3d.shards import write_manifest
 
 SPEC = Spec(PRESETS["draft"], resolution=8)
 

@@ -18,14 +18,14 @@ import numpy as np
 from PIL import Image
 
 from ident3d.conditionals import Normal
-from ident3d.dataset import load, write_manifest
+from ident3d.dataset import load
 from ident3d.factors import FACTORS
 from ident3d.index import Index, open_index
 from ident3d.index.tuning import Queries, exact_nearest, share_found
 from ident3d.loaders import PairLoader
 from ident3d.pairs import Pairs
 from ident3d.rows import row_latents
-from ident3d.shards import Description, ShardWriter
+from ident3d.shards import Description, ShardWriter, write_manifest
 
 ROWS, IMAGES, BATCH, SIZE = 250_000, 2_000, 512, 224
 CONDITIONAL = Normal(0.1)

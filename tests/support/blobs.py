@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from ident3d.conditionals import parse
-from ident3d.dataset import Dataset, load, write_manifest
+from ident3d.dataset import Dataset, load
 from ident3d.rows import row_latents
-from ident3d.shards import Description, ShardWriter, shard_name
+from ident3d.shards import Description, ShardWriter, shard_name, write_manifest
 
 SIZE = 16
 
