@@ -19,8 +19,6 @@ from .errors import DataError
 from .factors import Factor, varying
 from .files import canonical_sha256
 from .shards import MANIFEST, Description, read_manifest
-from .shards import check_split_name as check_split_name
-from .shards import write_manifest as write_manifest
 from .shards.reader import Images, read_columns
 
 

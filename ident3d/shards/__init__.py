@@ -1,8 +1,5 @@
 """Shards: the HDF5 files of a data set, written so that no kill loses an image."""
 
-from ..files import Busy as ShardBusy
-from ..files import file_digest as file_sha256
-from ..files import write_json
 from .manifest import (
     FORMAT,
     FORMAT_VERSION,
@@ -23,16 +20,13 @@ __all__ = [
     "MANIFEST",
     "Description",
     "Images",
-    "ShardBusy",
     "ShardWriter",
     "check_split_name",
     "file_entry",
-    "file_sha256",
     "image_layout",
     "image_shape",
     "open_shard",
     "read_manifest",
     "shard_name",
-    "write_json",
     "write_manifest",
 ]
