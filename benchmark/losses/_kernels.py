@@ -1,39 +1,59 @@
 """All-pairs logits of a block of rows, and the pull of their softmax weights on both sides.
 
+With logits l_ij = s(x_i, y_j) / tau - r_i and weights w_ij = dL / dl_ij, the gradients are
+
+    dL / dx_i = sum_j w_ij ds(x_i, y_j)/dx / tau,    dL / dy_j = sum_i w_ij ds(x_i, y_j)/dy / tau.
+
 A kernel is used once: `start`, then for each block of rows `logits` and `pull`, then `gradients`.
 Where pairs are worked out once, `similarities` and `pull_tile` take the place of the middle two.
+Written by hand, since autograd would keep all n m differences, or all n m logits several times.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .similarities import Lp, Similarity, widen
+from .similarities import Lp, widen
 
 
-class _Kernel:
+class Kernel:
     """What the kernels share: the temperature and the size of a block, in elements."""
 
     # On a CPU a block and its scratch should stay in cache; a GPU wants few and large launches.
     cpu_block = 2**19
     gpu_block = 2**24
 
-    def __init__(self, similarity: Similarity, tau: float) -> None:
+    def __init__(self, similarity: Any, tau: float) -> None:
         self.tau = tau
 
     def block(self, device: torch.device) -> int:
         """Return how many logits to hold at a time."""
         return self.cpu_block if device.type == "cpu" else self.gpu_block
 
+    def start(self, x: Tensor, y: Tensor, reference: Tensor, buffer: Tensor) -> None:
+        """Take the batch, x (n, d), y (m, d), r (n,), and a buffer (rows, m) for the logits."""
+        raise NotImplementedError
 
-class _Product(_Kernel):
+    def gradients(self) -> tuple[Tensor, Tensor]:
+        """Return the gradients of both sides, (n, d) and (m, d)."""
+        raise NotImplementedError
+
+
+class _Product(Kernel):
     """Logits that are one matrix product, left (n, k) times right (m, k)'.
 
     In float64: |x|^2 + |y|^2 - 2 x.y cancels by 10^3 and more in the spaces that models learn,
     and k is so small that the product costs no more than reading the result.
     """
 
+    def factors(self, reference: Tensor) -> tuple[Tensor, Tensor]:
+        """Return left and right; what one row or one column adds to its logits is a column."""
+        raise NotImplementedError
+
     def start(self, x: Tensor, y: Tensor, reference: Tensor, buffer: Tensor) -> None:
-        """Take the batch, and a buffer (rows, m) for the logits."""
+        """Take the batch."""
         self.dtypes = x.dtype, y.dtype
         self.x, self.y, self.buffer = widen(x), widen(y), buffer
         self.wide = torch.empty_like(buffer, dtype=self.x.dtype)
@@ -55,13 +75,13 @@ class _Dot(_Product):
     """x . y / tau - r."""
 
     def factors(self, reference: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the two factors, (n, d + 1) and (m, d + 1)."""
+        """Return (x / tau, -r) and (y, 1): (n, d + 1) and (m, d + 1)."""
         ones = self.y.new_ones(len(self.y), 1)
         return torch.cat([self.x / self.tau, -reference[:, None]], 1), torch.cat([self.y, ones], 1)
 
     def pull(self, block: slice, weights: Tensor) -> None:
         """Add the gradient that the block's weights pull on both sides."""
-        weights = self.wide[: len(weights)].copy_(weights)
+        weights = self.wide[: len(weights)].copy_(weights)  # (rows, m); ds/dx = y, ds/dy = x
         torch.mm(weights, self.y / self.tau, out=self.grad_x[block])
         self.grad_y.addmm_(weights.T, self.x[block], alpha=1 / self.tau)
 
@@ -70,8 +90,8 @@ class _Squared(_Product):
     """-|x - y|^2 / tau - r."""
 
     def factors(self, reference: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the two factors, (n, d + 2) and (m, d + 2)."""
-        centre = self.y.mean(0)
+        """Return (2 x, -|x|^2 - tau r, -1) / tau and (y, 1, |y|^2): (n, d + 2) and (m, d + 2)."""
+        centre = self.y.mean(0)  # distances do not see it, and about it less cancels
         self.x, self.y = self.x - centre, self.y - centre
         length = -self.x.square().sum(1) / self.tau - reference
         scale = torch.full_like(length, -1 / self.tau)
@@ -85,12 +105,13 @@ class _Squared(_Product):
         weights = self.wide[: len(weights)].copy_(weights)
         x, scale = self.x[block], 2 / self.tau
         x1 = torch.cat([x, x.new_ones(len(x), 1)], 1)
+        # -d|x - y|^2/dx = 2 (y - x): sum_j w_ij (y_j - x_i) = (W y)_i - (W 1)_i x_i, y likewise.
         forward, back = weights @ self.y1, weights.T @ x1  # last column: the weights' sums
         self.grad_x[block] = scale * (forward[:, :-1] - forward[:, -1:] * x)
         self.grad_y += scale * (back[:, :-1] - back[:, -1:] * self.y)
 
 
-class _Lp(_Kernel):
+class _Lp(Kernel):
     """-|x - y|_p^p / tau - r, or with the root: dimension by dimension, by true differences."""
 
     cpu_block = 2**17
@@ -100,7 +121,7 @@ class _Lp(_Kernel):
         self.p, self.power = similarity.p, similarity.power
 
     def start(self, x: Tensor, y: Tensor, reference: Tensor, buffer: Tensor) -> None:
-        """Take the batch, and a buffer (rows, m) for the logits."""
+        """Take the batch."""
         self.x, self.y = x.T.contiguous(), y.T.contiguous()  # (d, n), (d, m)
         self.reference, self.buffer = reference.to(buffer.dtype), buffer
         self.scratch = [torch.empty_like(buffer).view(-1) for _ in range(2 if self.power else 3)]
@@ -135,11 +156,12 @@ class _Lp(_Kernel):
     ) -> None:
         """Add what weights pull on some x and some y; without `power` it takes similarities."""
         difference, scratch = self._scratch(0, weights), self._scratch(1, weights)
-        if self.power:
+        if self.power:  # -d|x - y|^p/dx = -p |x - y|^(p - 1) sign(x - y), for each dimension
             weights = weights * (-self.p / self.tau)
         else:  # d|x|_p = |x|_p^(1 - p) |x|^(p - 1) dx, and 0 where points coincide
-            root = similarities * -self.tau
-            weights = weights * root.pow(1 - self.p).masked_fill_(root == 0, 0) / -self.tau
+            assert similarities is not None
+            root = similarities.mul(-self.tau)
+            weights = weights * root.pow(1 - self.p).masked_fill_(root.eq(0), 0) / -self.tau
         grad_x, grad_y = self.grad_x[:, rows], self.grad_y[:, columns]
         by_x, by_y = torch.empty_like(grad_x), torch.empty_like(grad_y)
         for x, y, gx, gy in zip(self.x[:, rows, None], self.y[:, columns], by_x, by_y, strict=True):
@@ -181,4 +203,4 @@ class _Lp(_Kernel):
         return scratch.pow_(self.p - 1).copysign_(difference)
 
 
-KERNELS = {"dot": _Dot, "squared": _Squared, "lp": _Lp}
+KERNELS: dict[str, Callable[[Any, float], Kernel]] = {"dot": _Dot, "squared": _Squared, "lp": _Lp}

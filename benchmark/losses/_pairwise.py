@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._kernels import KERNELS
+from ._kernels import KERNELS, Kernel
 from ._passes import by_halves, by_rows
 from .similarities import Similarity
 
@@ -67,8 +67,8 @@ class _MeanLogSumExp(torch.autograd.Function):
         y: Tensor,
         reference: Tensor,
         extra: Tensor,
-        kernel: Any,
-        compute: Callable,
+        kernel: Kernel,
+        compute: Callable[..., tuple[Tensor, Tensor, Tensor]],
         dtype: torch.dtype,
         count_reference: bool,
         own: bool,

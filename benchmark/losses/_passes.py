@@ -1,7 +1,11 @@
 """Two ways through all pairs of a batch: block by block of rows, or each pair once.
 
-Both return the mean log-sum-exp and its derivatives by `reference` and `extra` (see `pairwise`),
-and leave the derivatives by the embeddings with the kernel.
+Both return the mean log-sum-exp and its derivatives by `reference` and `extra` (see `_pairwise`),
+and leave the derivatives by the embeddings with the kernel. With t_i the largest logit of row i,
+
+    log sum_j exp(l_ij) = t_i + log sum_j exp(l_ij - t_i),
+
+and the derivative of their mean by l_ij is the softmax weight exp(l_ij - t_i) / sum / n.
 """
 
 from collections.abc import Iterator
@@ -9,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 # Terms this far below a row's largest count as zero. Most are, in the spaces that models learn,
 # and as denormal numbers they would make every later operation many times slower.
@@ -28,13 +31,13 @@ def by_rows(
         if own:
             for offset in range(0, logits.shape[1], n):
                 _leave_out(logits[:, offset + block.start : offset + block.stop])
-        top = _top(logits.amax(1), extra[block], count_reference)
+        top = _top(logits.amax(1), extra[block], count_reference)  # (rows,)
         weights = _exponentials(logits, top[:, None], out=logits)
         sums = weights.sum(1)
         values, scale, by_extra[block] = _normalise(top, sums, extra[block], count_reference, n)
         total += values.sum()
         if wanted:
-            by_reference[block] = -sums * scale
+            by_reference[block] = -sums * scale  # r_i is in every logit of row i, negated
             kernel.pull(block, weights.mul_(scale.to(weights.dtype)[:, None]))
     return total / n, by_reference, by_extra
 
@@ -48,16 +51,16 @@ def by_halves(
     square serves both ways: along rows, and along columns as the rows still to come.
     """
     n, buffer = len(reference), kernel.buffer.view(-1)
-    tiles = []
+    tiles = []  # similarities over tau, (rows, n - first row): the upper triangle, in stairs
     highest = torch.full_like(reference, -torch.inf, dtype=buffer.dtype)
     for block in _triangle(n, len(buffer)):
         tile = buffer.new_empty((block.stop - block.start, n - block.start))
         kernel.similarities(block, slice(block.start, n), tile)
         if own:
             _leave_out(tile[:, : len(tile)])
-        _raise(highest[block], tile.amax(1))
+        _raise(highest[block], tile.amax(1))  # as anchors of their rows,
         if block.stop < n:
-            _raise(highest[block.stop :], tile[:, len(tile) :].amax(0))
+            _raise(highest[block.stop :], tile[:, len(tile) :].amax(0))  # and of their columns
         tiles.append((block, tile))
     top = _top(highest - reference, extra, count_reference)
     level = (top + reference).to(buffer.dtype)
@@ -113,7 +116,7 @@ def _top(highest: Tensor, extra: Tensor, count_reference: bool) -> Tensor:
 
 def _exponentials(logits: Tensor, top: Tensor, out: Tensor) -> Tensor:
     torch.sub(logits, top.to(logits.dtype), out=out)
-    return functional.threshold_(out.clamp_(min=-80).exp_(), NOTHING, 0)
+    return torch.threshold_(out.clamp_(min=-80).exp_(), NOTHING, 0)
 
 
 def _normalise(

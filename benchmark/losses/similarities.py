@@ -1,15 +1,35 @@
 """How alike two representations are: the model's log conditional, up to a constant.
 
-Every similarity knows `pairs(x, y)`, the similarity of matching rows with ordinary autograd, and
-`embed(x)` with `kernel`, from which `pairwise` computes all pairs of a batch in blocks.
+The class of a similarity says which p(z+ | z) the model assumes; SIMILARITIES names them all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from ident3d.errors import choose
+
+
+class Similarity(Protocol):
+    """What a loss needs of a similarity."""
+
+    @property
+    def kernel(self) -> str:
+        """A key of `_kernels.KERNELS`, which computes all pairs of what `embed` returns."""
+
+    @property
+    def conditional(self) -> str:
+        """The conditional that it stands for, in a word."""
+
+    def embed(self, x: Tensor) -> Tensor:
+        """Return the vectors that the kernel compares, (n, d)."""
+
+    def pairs(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the similarity of matching vectors, over the last axis, in float64."""
 
 
 def widen(x: Tensor) -> Tensor:
@@ -22,6 +42,7 @@ class Dot:
     """x . y: the von Mises-Fisher conditional on a sphere."""
 
     kernel = "dot"
+    conditional = "vMF"
 
     def embed(self, x: Tensor) -> Tensor:
         """Return the vectors that the kernel compares."""
@@ -49,6 +70,11 @@ class Lp:
         """Squared distances are a matrix product; others go dimension by dimension."""
         return "squared" if self.p == 2 and self.power else "lp"
 
+    @property
+    def conditional(self) -> str:
+        """The conditional that it stands for, in a word."""
+        return {1.0: "Laplace", 2.0: "Normal"}.get(self.p, f"GenNorm({self.p:g})")
+
     def embed(self, x: Tensor) -> Tensor:
         """Return the vectors that the kernel compares."""
         return x
@@ -61,7 +87,7 @@ class Lp:
         return -torch.linalg.vector_norm(difference, ord=self.p, dim=-1)
 
 
-class _Diagonal(nn.Module):
+class Diagonal(nn.Module):
     """A learned positive diagonal, softplus of a free vector."""
 
     def __init__(self, dim: int, start: float | Sequence[float] | Tensor = 1.0) -> None:
@@ -89,25 +115,39 @@ class _Diagonal(nn.Module):
         return functional.softplus(widen(self.raw))
 
 
-class Metric(_Diagonal):
+class Metric(Diagonal):
     """-(x - y)' L (x - y) with a learned diagonal L: the anisotropic conditional of AnInfoNCE."""
 
     kernel = "squared"
+    conditional = "learned metric"
 
     def pairs(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the similarity of matching vectors, over the last axis."""
         return -((widen(x) - widen(y)).square() * self._wide_value()).sum(-1)
 
 
-class Importance(_Diagonal):
+class Importance(Diagonal):
     """x' S y with a learned diagonal S: the feature importance of TriCL."""
 
     kernel = "dot"
+    conditional = "learned importance"
 
     def pairs(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the similarity of matching vectors, over the last axis."""
         return (widen(x) * widen(y) * self._wide_value()).sum(-1)
 
 
-Similarity = Dot | Lp | Metric | Importance
-SIMILARITIES = {"dot": Dot, "lp": Lp, "metric": Metric, "importance": Importance}
+# name -> what makes it, of some dimensions, learned diagonals beginning at a value
+SIMILARITIES: dict[str, Callable[[int, float], Similarity]] = {
+    "dot": lambda dim, start: Dot(),
+    "l1": lambda dim, start: Lp(1),
+    "l2": lambda dim, start: Lp(2),
+    "l3": lambda dim, start: Lp(3),
+    "metric": Metric,
+    "importance": Importance,
+}
+
+
+def make_similarity(name: str, dim: int, start: float = 1.0) -> Similarity:
+    """Return a similarity by its name; learned diagonals begin at `start`."""
+    return choose(SIMILARITIES, name, "similarity")(dim, start)

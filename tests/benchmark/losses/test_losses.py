@@ -4,18 +4,24 @@ import pytest
 import torch
 from ident3d.benchmark.losses import (
     LOSSES,
+    OBJECTIVES,
     Dot,
+    Importance,
     Lp,
     Metric,
     alignment_uniformity,
     ensemble,
     infonce,
+    make_objective,
+    make_similarity,
+    pooled,
     spectral,
     supervised,
     tricl,
 )
 from ident3d.benchmark.losses import _kernels as kernels
 from ident3d.benchmark.losses import _pairwise as pairwise
+from ident3d.benchmark.settings.run_settings import Loss
 
 from tests.support.loops import (
     DIM,
@@ -105,7 +111,7 @@ def test_infonce_equals_loops(name, option, n):
 @pytest.mark.parametrize("option", ["hard", "both", "no positive"])
 @pytest.mark.parametrize("name", SIMILARITIES)
 def test_infonce_in_many_blocks(name, option, monkeypatch):
-    monkeypatch.setattr(kernels._Kernel, "cpu_block", 40)
+    monkeypatch.setattr(kernels.Kernel, "cpu_block", 40)
     monkeypatch.setattr(kernels._Lp, "cpu_block", 40)
     data = batch(17)  # blocks of one or two rows, the last one shorter
     right = reference(name, data, learned(name), OPTIONS[option])
@@ -290,7 +296,59 @@ def test_metric_starts_where_told():
 
 def test_names():
     assert LOSSES["infonce"] is infonce
-    assert set(LOSSES) >= {"alignment-uniformity", "spectral", "tricl", "ensemble", "supervised"}
+    names = {"alignment-uniformity", "spectral", "tricl", "ensemble", "pooled", "supervised"}
+    assert set(LOSSES) >= names
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("similarity", ["l2", "metric"])
+def test_objectives_are_their_functions(name, similarity):
+    """Of settings and views; the learned parts are parameters, and are told."""
+    settings = Loss(name=name, similarity=similarity, tau=0.5, negatives="both")
+    processes = 2 if name in ("ensemble", "pooled") else 1
+    objective = make_objective(settings, DIM, processes)
+    views = [view for seed in range(processes) for view in batch_views(17, seed)]
+    loss = objective(views, torch.zeros(2 * processes * 17, DIM))
+    assert torch.isfinite(loss)
+    learned = {"tricl": 1, "ensemble": 2}.get(name, 1) if similarity == "metric" else 0
+    learned = {"tricl": 1, "spectral": 0, "supervised": 0}.get(name, learned)
+    assert len(objective.metrics) == len(list(objective.parameters())) == learned
+    own = [make_similarity(similarity, DIM) for _ in range(processes)]
+    options = {"tau": 0.5, "negatives": "both"}
+    pairs = list(zip(views[::2], views[1::2], strict=True))
+    expected = {
+        "infonce": lambda: infonce(*pairs[0], similarity=own[0], **options),
+        "alignment-uniformity": lambda: alignment_uniformity(*pairs[0], similarity=own[0], tau=0.5),
+        "spectral": lambda: spectral(*pairs[0]),
+        "tricl": lambda: tricl(*pairs[0], similarity=Importance(DIM)),
+        "ensemble": lambda: ensemble(pairs, similarities=own, **options),
+        "pooled": lambda: pooled(pairs, similarity=own[0], **options),
+        "supervised": lambda: torch.cat(views).square().mean(),
+    }
+    torch.testing.assert_close(loss, expected[name]())
+    if name not in ("infonce", "supervised"):
+        with pytest.raises(ValueError, match="takes no hard negatives"):
+            objective([*views, views[0]])
+
+
+def batch_views(n, seed):
+    data = batch(n, seed=seed)
+    return data["anchors"], data["positives"]
+
+
+def test_hard_negatives_are_those_of_their_anchor():
+    data = batch(17)
+    objective = make_objective(Loss(similarity="l2"), DIM)
+    views = data["anchors"], data["positives"]
+    expected = infonce(*views, similarity=Lp(2), hard_negatives=data["hard"])
+    torch.testing.assert_close(objective([*views, data["hard"].flatten(0, 1)]), expected)
+
+
+def test_infonce_options_come_from_settings():
+    data = batch_views(17, 0)
+    options = {"include_positive": False, "self_negative": True, "symmetric": True}
+    expected = infonce(*data, similarity=Lp(2), **options)
+    torch.testing.assert_close(make_objective(Loss(**options), DIM)(data), expected)
 
 
 @pytest.mark.parametrize(

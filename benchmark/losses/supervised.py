@@ -1,0 +1,26 @@
+"""The upper baseline: regression to the true latents."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .objective import Objective
+
+
+def supervised(outputs: Tensor, latents: Tensor) -> Tensor:
+    """Return the mean squared error to the true latents."""
+    return functional.mse_loss(outputs, latents)
+
+
+class Supervised(Objective):
+    """The error of all views, anchors and positives alike."""
+
+    function = staticmethod(supervised)
+
+    def forward(self, views: Sequence[Tensor], latents: Tensor | None = None) -> Tensor:
+        """Return the loss."""
+        if latents is None:
+            raise ValueError("`latents` are needed: this loss is supervised.")
+        return supervised(torch.cat(list(views)), latents)
