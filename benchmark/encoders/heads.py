@@ -1,7 +1,6 @@
-"""Encoders: a backbone, and a head that puts its output into the model's space."""
+"""Heads: what puts a backbone's features into the model's space."""
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -9,15 +8,15 @@ from torch.nn import functional
 
 from ident3d.errors import choose
 
-SLOPE = 0.01  # of every leaky ReLU here
-
 
 class Head(nn.Module):
-    """Maps features to a space of some size, fixed or learned.
+    """A map from features to a space of some size, fixed or learned.
 
     The size is kept as a logarithm: a learning rate is then a relative rate, and a size that must
     grow twentyfold gets there as quickly as one that must grow by half.
     """
+
+    log_size: Tensor
 
     def __init__(self, shape: tuple[int, ...], size: float = 1.0, learnable: bool = True) -> None:
         super().__init__()
@@ -68,40 +67,13 @@ class Box(Head):
         return features.sigmoid() * self.size
 
 
-HEADS = {"unbounded": Unbounded, "sphere": Sphere, "box": Box}
+HEADS: dict[str, Callable[[int, float, bool], Head]] = {
+    "unbounded": Unbounded,
+    "sphere": Sphere,
+    "box": Box,
+}
 
 
 def make_head(space: str, dim: int, *, size: float = 1.0, learnable: bool = True) -> Head:
     """Return the head of a model space: "unbounded", "sphere" or "box"."""
     return choose(HEADS, space, "space")(dim, size, learnable)
-
-
-def mlp(
-    dim: int,
-    head: nn.Module,
-    *,
-    inputs: int | None = None,
-    widths: Sequence[int] | None = None,
-) -> nn.Sequential:
-    """Return the papers' multilayer perceptron, from `inputs` (default `dim`) to `dim`, plus head.
-
-    `widths` are the hidden widths; the papers' are (10, 50, 50, 50, 50, 10) times `dim`.
-    """
-    widths = [k * dim for k in (10, 50, 50, 50, 50, 10)] if widths is None else list(widths)
-    sizes = [inputs or dim, *widths]
-    layers: list[nn.Module] = []
-    for before, after in pairwise(sizes):
-        layers += [nn.Linear(before, after), nn.LeakyReLU(SLOPE)]
-    return nn.Sequential(*layers, nn.Linear(sizes[-1], dim), head)
-
-
-def resnet18(dim: int, head: nn.Module) -> nn.Sequential:
-    """Return the image encoder: ResNet18 with 10 `dim` outputs, leaky ReLU, linear to `dim`."""
-    from torchvision.models import resnet18 as build
-
-    return nn.Sequential(
-        build(weights=None, num_classes=10 * dim),
-        nn.LeakyReLU(SLOPE),
-        nn.Linear(10 * dim, dim),
-        head,
-    )

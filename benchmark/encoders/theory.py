@@ -1,13 +1,18 @@
-"""What the theory predicts of a trained model: the size of its space.
+"""What the theory predicts of a trained model: the size of its space, and its metric.
 
 At the optimum the model's conditional is the true one (Zimmermann et al. 2021, proposition 1), so
 exp(-|s d|_p^p / tau) must be as wide as the noise d: the size s is known before training.
 """
 
 import math
+from collections.abc import Sequence
 
-from ident3d.conditionals import VMF, Anisotropic, Conditional, GenNorm, Laplace, Normal
-from ident3d.errors import choose
+from ident3d.conditionals import VMF, Anisotropic, Conditional, GenNorm, Laplace, Normal, Product
+from ident3d.factors import FACTORS
+from ident3d.spaces import Box, Space
+
+from ..losses.similarities import Dot, Lp, Similarity, make_similarity
+from ..settings.run_settings import Loss, Model
 
 
 def absolute_moment(conditional: Conditional, p: float) -> float:
@@ -16,18 +21,56 @@ def absolute_moment(conditional: Conditional, p: float) -> float:
     return scale**p * math.gamma((p + 1) / exponent) / math.gamma(1 / exponent)
 
 
-def stretch(conditional: Conditional, similarity: str, tau: float = 1.0) -> float:
+def stretch(conditional: Conditional, similarity: Similarity, tau: float = 1.0) -> float:
     """Return how many times larger than the latents the embedding becomes.
 
     For `-|x - y|_p^p` it is the most likely s for noise d under exp(-|s d|_p^p / tau): the exact
     one if the noise is of that family, the best one if it is not. For a dot product it is
     sqrt(tau kappa), the radius of the sphere.
     """
-    powers = {"l1": 1.0, "l2": 2.0, "l3": 3.0, "dot": 2.0}
-    p = choose(powers, similarity, "similarity")
-    if similarity == "dot":
+    if isinstance(similarity, Dot):
         return math.sqrt(tau * concentration(conditional))
-    return (tau / (p * absolute_moment(conditional, p))) ** (1 / p)
+    if isinstance(similarity, Lp):
+        p = similarity.p
+        return (tau / (p * absolute_moment(conditional, p))) ** (1 / p)
+    raise ValueError(
+        f"`size` must be given for a {similarity.conditional}, which scales as well; set size=1."
+    )
+
+
+def predicted_size(
+    model: Model, loss: Loss, space: Space, conditional: Conditional, deviation: float
+) -> float:
+    """Return the size of the model's space at the optimum.
+
+    A box is as wide as the latents' times the stretch; an unbounded model's features start with
+    standard deviation 1, so its scale is the latents' deviation times the stretch.
+    """
+    factor = 1.0  # of what is supervised
+    if loss.name != "supervised":
+        similarity = make_similarity(loss.similarity, model.dim, loss.metric_start)
+        factor = stretch(conditional, similarity, loss.tau)
+    if model.space == "box":
+        if not isinstance(space, Box):
+            raise ValueError(f"`size` must be given for a box around latents on {space}.")
+        return factor * (space.high - space.low)
+    return factor * (1.0 if model.space == "sphere" else deviation)
+
+
+def true_diagonal(conditional: Conditional, factors: Sequence[str]) -> list[float] | None:
+    """Return L of a conditional exp(-d'Ld), one number for each factor; None if it is no such."""
+    if isinstance(conditional, Normal):
+        return [0.5 / conditional.scale**2] * len(factors)
+    if isinstance(conditional, Anisotropic) and len(conditional.concentrations) == len(factors):
+        return list(conditional.concentrations)
+    if isinstance(conditional, Product):
+        groups = {factor.name: factor.group for factor in FACTORS}
+        parts = conditional.parts
+        chosen = [parts.get(n) or parts.get(groups[n]) or conditional.others for n in factors]
+        widths = [part.scale for part in chosen if isinstance(part, Normal)]
+        if len(widths) == len(factors):
+            return [0.5 / width**2 for width in widths]
+    return None
 
 
 def concentration(conditional: Conditional) -> float:

@@ -10,8 +10,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from .heads import SLOPE
-
+SLOPE = 0.01  # of every leaky ReLU of ours
 # sigmoid(1.7 x) is close to the normal distribution's function, so whitened features start out
 # nearly uniform in a box model.
 SPREAD = {"box": 1.7, "sphere": 1.0, "unbounded": 1.0}
@@ -19,6 +18,9 @@ SPREAD = {"box": 1.7, "sphere": 1.0, "unbounded": 1.0}
 
 class Whitened(nn.Module):
     """head(rotation of whitened x + MLP(whitened x))."""
+
+    centre: Tensor
+    whiten: Tensor
 
     def __init__(
         self, sample: Tensor, head: nn.Module, widths: Sequence[int], spread: float = 1.0
@@ -55,6 +57,6 @@ class Whitened(nn.Module):
 
 
 def _whitening(sample: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and inverse root of the covariance."""
+    """Return mean (d,) and inverse root V diag(1 / sqrt(values)) V' of the covariance, (d, d)."""
     values, vectors = torch.linalg.eigh(torch.cov(sample.T))
     return sample.mean(0), vectors @ torch.diag(values.clamp(min=1e-12).rsqrt()) @ vectors.T

@@ -1,6 +1,8 @@
 import pytest
 import torch
-from ident3d.benchmark.encoders import make_head, mlp, resnet18
+from ident3d.benchmark.encoders import make_encoder, make_head, mlp, resnet18
+from ident3d.benchmark.encoders.backbones import Components, Pixels
+from ident3d.benchmark.settings.run_settings import Model
 from torch import nn
 
 FEATURES = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
@@ -69,8 +71,30 @@ def test_resnet18_is_ten_times_as_wide_as_its_output():
     assert out.max() <= 2
 
 
+def test_encoders_take_bytes_and_floats_alike():
+    torch.manual_seed(0)
+    images = torch.randint(0, 256, (20, 3, 32, 32), dtype=torch.uint8)
+    for name in ("compact", "resnet18"):
+        encoder = make_encoder(Model(encoder=name, dim=3, space="unbounded"), images, 1.0).eval()
+        found = encoder(images)
+        assert found.shape == (20, 3)
+        assert torch.allclose(found, encoder(images.float() / 255), atol=1e-5)
+    scaled = Pixels(images)(images)
+    assert torch.allclose(scaled.mean((0, 2, 3)), torch.zeros(3), atol=1e-4)
+    assert torch.allclose(scaled.std((0, 2, 3)), torch.ones(3), atol=1e-4)
+    white = Components(images, 12).eval()(images)
+    assert torch.allclose(white.T @ white / 20, torch.eye(12), atol=1e-3)
+
+
 def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="Did you mean 'sphere'"):
         make_head("spheres", 3)
     with pytest.raises(ValueError, match="`size` must be positive"):
         make_head("box", 3, size=0.0)
+    images = torch.zeros(2, 3, 8, 8)
+    with pytest.raises(ValueError, match="`widths` must be none for resnet18"):
+        make_encoder(Model(encoder="resnet18", widths=(8,)), images, 1.0)
+    with pytest.raises(
+        ValueError, match="`encoder` must be one of mlp, whitened, resnet18, compact"
+    ):
+        make_encoder(Model(encoder="resnet50"), images, 1.0)

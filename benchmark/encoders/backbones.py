@@ -1,0 +1,142 @@
+"""Encoders: a backbone, and a head that puts its output into the model's space.
+
+A builder takes the model's settings, its head, and a sample of what it will see, to take
+statistics from: observations (n, dim), or images (n, 3, H, W), uint8 or float in [0, 1]. A new
+backbone is a builder here, and its line in ENCODERS.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ident3d.augment import to_float
+from ident3d.errors import choose
+
+from ..settings.run_settings import Model
+from .heads import make_head
+from .whitened import SLOPE, SPREAD, Whitened
+
+COARSE = 16  # pixels along each side that `compact` looks at
+COMPONENTS = 4  # principal components that it keeps for each factor
+NOISE = 0.4  # added to them in training, in units of their deviation
+WIDTH = 128  # of its hidden layers
+
+
+class Pixels(nn.Module):
+    """Images whose channels have mean 0 and deviation 1, as those of `sample` have it."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, sample: Tensor) -> None:
+        super().__init__()
+        floats = to_float(sample)
+        self.register_buffer("mean", floats.mean((0, 2, 3), keepdim=True))
+        self.register_buffer("std", floats.std((0, 2, 3), keepdim=True).clamp(min=1e-3))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return float (n, 3, H, W)."""
+        return (to_float(images) - self.mean) / self.std
+
+
+class Components(nn.Module):
+    """Whitened principal components of coarse pixels, as `sample` has them.
+
+    Whitening makes what changes few pixels, such as the distance to the camera, as loud as what
+    changes many; noise in training keeps a small net from overfitting its few pairs.
+    """
+
+    centre: Tensor
+    whiten: Tensor
+
+    def __init__(self, sample: Tensor, count: int, noise: float = NOISE) -> None:
+        super().__init__()
+        self.noise = noise
+        flat = self._coarse(sample).double()  # (n, 3 COARSE^2)
+        centre = flat.mean(0)
+        _, deviations, directions = torch.linalg.svd(flat - centre, full_matrices=False)
+        scale = (deviations[:count] / len(flat) ** 0.5).clamp(min=1e-6)
+        self.register_buffer("centre", centre.float())
+        self.register_buffer("whiten", (directions[:count].T / scale).float())
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return (n, count)."""
+        found = (self._coarse(images) - self.centre) @ self.whiten
+        return found + self.noise * torch.randn_like(found) if self.training else found
+
+    @staticmethod
+    def _coarse(images: Tensor) -> Tensor:
+        return functional.adaptive_avg_pool2d(to_float(images), COARSE).flatten(1)
+
+
+def mlp(
+    dim: int,
+    head: nn.Module,
+    *,
+    inputs: int | None = None,
+    widths: Sequence[int] | None = None,
+) -> nn.Sequential:
+    """Return the papers' multilayer perceptron, from `inputs` (default `dim`) to `dim`, plus head.
+
+    `widths` are the hidden widths; the papers' are (10, 50, 50, 50, 50, 10) times `dim`.
+    """
+    widths = [k * dim for k in (10, 50, 50, 50, 50, 10)] if widths is None else list(widths)
+    sizes = [inputs or dim, *widths]
+    layers: list[nn.Module] = []
+    for before, after in pairwise(sizes):
+        layers += [nn.Linear(before, after), nn.LeakyReLU(SLOPE)]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], dim), head)
+
+
+def resnet18(dim: int, head: nn.Module) -> nn.Sequential:
+    """Return the papers' image encoder: ResNet18, 10 `dim` outputs, leaky ReLU, linear to `dim`."""
+    from torchvision.models import resnet18 as build
+
+    body = build(weights=None, num_classes=10 * dim)
+    return nn.Sequential(body, nn.LeakyReLU(SLOPE), nn.Linear(10 * dim, dim), head)
+
+
+def _mlp(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
+    return mlp(model.dim, head, inputs=sample.shape[1], widths=model.widths)
+
+
+def _whitened(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
+    return Whitened(sample, head, model.widths or (64, 64, 64), SPREAD[model.space])
+
+
+def _resnet18(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
+    """Normalise the channels as the data has them, then the papers' encoder."""
+    if model.widths is not None:
+        raise ValueError("`widths` must be none for resnet18, whose layers are as published.")
+    body = resnet18(model.dim, head)
+    # Images come channels-last, the faster layout to convolve.
+    return nn.Sequential(Pixels(sample), *body).to(memory_format=torch.channels_last)
+
+
+def _compact(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
+    """Return a small net that learns positions in seconds: for the demo, on any computer.
+
+    A ResNet18 of random weights sees where the teapot is in the picture, and takes many epochs to
+    see how far away it is; by then it has overfitted a few hundred pairs.
+    """
+    count = COMPONENTS * model.dim
+    widths = model.widths or (WIDTH, WIDTH, 10 * model.dim)
+    body = mlp(model.dim, head, inputs=count, widths=widths)
+    return nn.Sequential(Components(sample, count), *body)
+
+
+ENCODERS: dict[str, Callable[[Model, nn.Module, Tensor], nn.Module]] = {
+    "mlp": _mlp,
+    "whitened": _whitened,
+    "resnet18": _resnet18,
+    "compact": _compact,
+}
+
+
+def make_encoder(model: Model, sample: Tensor, size: float) -> nn.Module:
+    """Return an encoder for what `sample` is like, its space starting at some size."""
+    head = make_head(model.space, model.dim, size=size, learnable=model.learnable)
+    return choose(ENCODERS, model.encoder, "encoder")(model, head, sample)
