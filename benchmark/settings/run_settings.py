@@ -1,0 +1,135 @@
+"""The parts of a run's settings: data, model, loss and training, all plain values."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ident3d.dataset import load
+from ident3d.errors import DataError, choose
+
+from ..training.gradients import PRECISIONS
+from ..training.schedules import SCHEDULES
+from .composed import Composed, Part, added, named
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyntheticData(Part):
+    """Latents of a process in the words of `ident3d.conditionals`, mixed by a random network."""
+
+    space: str
+    marginal: str = "uniform"
+    conditionals: tuple[str, ...] = ()  # one for each process
+    hard: str | None = None  # conditional of the hard negatives
+    hard_count: int = 0  # of each anchor
+    hard_from: int = 0  # the step at which they join: before it, training is regular
+    opposite: bool = False  # score on the marginal mirrored at the origin
+    scored: int = 4096  # latents to score on
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageData(Part):
+    """Splits of a data set, and what makes pairs of their rows."""
+
+    folder: str = named("data", "3dident")
+    splits: tuple[str, ...] = ("train",)  # to train on, one for each conditional
+    test: str = "test"  # to score on
+    fingerprints: tuple[str, ...] = ()  # of all these splits; `pinned` fills them in
+    pairs: str = "exact"  # a key of images.PAIRINGS
+    conditionals: tuple[str, ...] = ("normal:0.1",)  # one for each process
+    hard: str | None = None  # conditional of the hard negatives, which are looked up
+    hard_count: int = 0  # of each anchor
+    train_rows: int = 25_000  # training rows that are scored too, as in table 5
+    watched: int = 1_000  # test rows scored during training
+
+    def pinned(self) -> "ImageData":
+        """Return the part with the data's fingerprints; data that is not there has none."""
+        try:
+            splits = [load(Path(self.folder) / name) for name in (*self.splits, self.test)]
+        except (DataError, OSError):
+            return self
+        return replace(self, fingerprints=tuple(split.fingerprint for split in splits))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(Part):
+    """An encoder, and the space that it maps to."""
+
+    dim: int = 10  # of that space, and of the latents: factors that vary
+    space: str = named("model_space", "box")  # a key of heads.HEADS
+    learnable: bool = True  # the size of the space
+    size: float | None = 1.0  # at the start, as released; None: what the theory predicts
+    encoder: str = "mlp"  # a key of backbones.ENCODERS
+    widths: tuple[int, ...] | None = None  # hidden ones; None: the encoder's own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss(Part):
+    """What training minimises, and how it compares representations.
+
+    Some names train nothing: they are keys of `baselines.BASELINES`.
+    """
+
+    name: str = named("loss", "infonce")  # a key of losses.OBJECTIVES
+    similarity: str = "l2"  # a key of similarities.SIMILARITIES
+    tau: float = 1.0
+    negatives: str = "anchors"  # or "positives", "both"
+    symmetric: bool = False
+    metric_start: float = 1.0  # where a learned diagonal begins
+    include_positive: bool = added(True)  # in InfoNCE's denominator
+    self_negative: bool = added(False)  # keep a pair's own anchor among its negatives
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training(Part):
+    """What the loop does."""
+
+    steps: int
+    batch: int = 512  # pairs
+    lr: float = 1e-4
+    objective_lr: float | None = None  # of the loss's own parameters; None: `lr`
+    schedule: str = "constant"  # a key of SCHEDULES
+    clip: float | None = None  # largest norm of a gradient
+    evaluations: int = 10  # how often to score, evenly spaced, the last one at the end
+    seconds: float | None = None  # time budget; a schedule ends with it
+    # Rows that batch-norm normalises together; None: all rows of a step. It is part of the model.
+    norm_rows: int | None = added(None)
+    # Rows embedded at a time, to save memory and nothing else: whole groups of `norm_rows`.
+    micro_batch: int | None = None
+    precision: str = "float32"  # or "bfloat16": the encoder in mixed precision
+    compile: bool = False  # torch.compile the encoder
+    device: str = "auto"
+    checkpoint_seconds: float = 20.0  # at most this much work is lost
+
+    def __post_init__(self) -> None:
+        """Refuse what no run could use."""
+        positive = "steps lr objective_lr evaluations seconds norm_rows micro_batch"
+        for name in positive.split():
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"`{name}` must be above 0, got {value}.")
+        if self.batch < 2:
+            raise ValueError("`batch` must be at least 2: a pair alone has no negative.")
+        choose(SCHEDULES, self.schedule, "schedule")
+        choose(PRECISIONS, self.precision, "precision")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Composed):
+    """Settings of one run: what synthetic and image runs share."""
+
+    model: Model = field(default_factory=Model)
+    loss: Loss = field(default_factory=Loss)
+    training: Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyntheticSettings(Settings):
+    """Settings of one run on synthetic data."""
+
+    data: SyntheticData
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSettings(Settings):
+    """Settings of one run on images."""
+
+    data: ImageData = field(default_factory=ImageData)

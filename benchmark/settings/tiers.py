@@ -1,0 +1,118 @@
+"""The sizes that experiments are run at, each described once. A new tier is an entry of TIERS.
+
+A tier says what it changes of the papers' settings: in the rows of tables 1 and 2, in those of
+table 4, or in both. `cpu` and `small` are one size under the names that records have had for it:
+`cpu` where latents are synthetic, `small` where they are images. Every row answers to both, so
+that one name runs any row; `tiny` is smaller still, for images alone.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+SAME = {"cpu": "small", "small": "cpu"}
+
+
+@dataclass(frozen=True)
+class Images:
+    """What a tier makes of the rows of table 4, and the data that it needs.
+
+    Args:
+        changes: Of the papers' settings.
+        width: Of its normal and laplace conditionals.
+        mixed: Its conditional of different widths; None: rows that need one are not in the tier.
+        rows: To render: of a training split, of the test split.
+        look: Further options of `ident3d render`.
+    """
+
+    width: float
+    mixed: str | None
+    rows: tuple[int, int]
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    look: str = ""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One size of run.
+
+    Args:
+        words: What it is, for people.
+        tables: What it changes in the rows of tables 1 and 2; None: it has none of them.
+        images: What it changes in the rows of table 4; None: it has none of them.
+    """
+
+    words: str
+    tables: Mapping[str, Any] | None = None
+    images: Images | None = None
+
+
+# 64 px, a few thousand pairs. Two uniform rows are a positive's distance apart so rarely that at
+# width 0.1 a batch of 128 would hold no negative worth telling apart; at 0.3 they overlap.
+_SMALL: dict[str, Any] = {
+    "pairs": "exact",
+    "norm_rows": None,
+    "micro_batch": None,
+    "size": None,
+    "batch": 128,
+    "steps": 80,
+    "lr": 1e-3,
+    "schedule": "one-cycle",
+    "evaluations": 4,
+    "train_rows": 1_000,
+    "watched": 500,
+}
+_DRAFT = "--resolution 64 --preset draft"
+
+TIERS: dict[str, Tier] = {  # smallest first
+    "tiny": Tier(
+        "Images of 64 px, position alone, a thousand rendered pairs: a minute or two.",
+        images=Images(
+            width=0.2,  # three dimensions, so 128 rows overlap at that
+            mixed=None,
+            rows=(1_000, 400),
+            look=f"--factors position {_DRAFT}",
+            changes=_SMALL
+            | {"dim": 3, "encoder": "compact", "steps": 2_000, "lr": 1e-2, "evaluations": 10},
+        ),
+    ),
+    "cpu": Tier(
+        "The same row made small enough for two cores: minutes.",
+        # docs/benchmark.md has the measurements behind it.
+        tables={
+            "dim": 4,  # so that a few hundred negatives overlap with a positive
+            "encoder": "whitened",
+            "widths": (64, 64, 64),
+            "size": None,
+            "batch": 512,
+            "steps": 2000,
+            "lr": 1e-2,
+            "schedule": "one-cycle",
+            "evaluations": 10,
+        },
+    ),
+    "small": Tier(
+        "Images of 64 px, a few thousand rendered pairs: for two cores, longer than tiny.",
+        images=Images(
+            width=0.3,
+            mixed="position=normal:0.2,rotation=normal:0.45,light=normal:0.3,hue=normal:0.3",
+            rows=(2_000, 750),
+            look=_DRAFT,
+            changes=_SMALL,
+        ),
+    ),
+    "paper": Tier(
+        "The settings of the papers; hours on a GPU.",
+        tables={},
+        images=Images(
+            width=0.1,
+            mixed="position=normal:0.1,rotation=normal:0.2,light=normal:0.1,hue=normal:0.15",
+            rows=(250_000, 25_000),
+        ),
+    ),
+}
+
+
+def find_tier(tiers: Iterable[str], name: str) -> str | None:
+    """Return which of an experiment's tiers a name means; None if none."""
+    return next((tier for tier in tiers if tier in (name, SAME.get(name))), None)
