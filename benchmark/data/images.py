@@ -1,205 +1,116 @@
-"""Images to train and score on: splits held in memory where they fit, and batches of pairs.
+"""The splits of an image experiment, and the batches of their pairs, by `ident3d.Pairs`."""
 
-A batch depends on `(seed, step)` alone, so a run that was cut off sees what it would have seen.
-"""
-
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
+from ident3d.augment import SimCLR
 from ident3d.conditionals import parse
 from ident3d.dataset import Dataset, load
-from ident3d.errors import DataError, choose
-from ident3d.factors import Factor
+from ident3d.errors import DataError
+from ident3d.factors import varying
+from ident3d.loaders import PairLoader, TensorBatch, as_tensor
 from ident3d.pairs import Pairs
 
-from ..settings.image_settings import ImageSettings
-from ..training.loop import Batch
-from .synthetic import BATCHES, stream
+from ..encoders.baselines import BASELINES
+from ..settings.run_settings import ImageSettings
+from ..training.loop import Batch, Batches
 
-IN_MEMORY = 4 << 30  # bytes: a split smaller than this is read once and kept
 SAMPLE = 1_000  # images from which encoders take their statistics
 
-PAIRINGS = {
-    "exact": "Positives rendered for their anchors.",
-    "nearest": "As the paper: the row nearest to a draw from the conditional.",
-    "weighted": "A row drawn among the nearest, in proportion to the conditional's density.",
-    "augmented": "The anchor itself; the encoder's augmentations make the difference.",
-}
 
-
-@dataclass(frozen=True)
-class Pool:
-    """Images with their latents, as `ident3d.pairs` looks them up."""
-
-    images: Any
-    latents: np.ndarray
-    factors: tuple[Factor, ...]
-    fingerprint: str
-    classes: None = None
-    path: None = None
-    pairs: None = None
-
-    def __len__(self) -> int:
-        return len(self.latents)
-
-
-class PairSource:
-    """Draws the pairs of one process from one split.
-
-    Rendered positives and anchors lie in one pool, anchors first. Exact pairs take a row and its
-    partner; the others look their positives up in the whole pool, so that every way of pairing
-    has the same images to choose from.
-    """
-
-    def __init__(self, data: Dataset, conditional: str, settings: ImageSettings) -> None:
-        self.count = len(data)
-        self.method = settings.pairs
-        choose(PAIRINGS, self.method, "pairs")
-        self.pool = pool(data)
-        self.images, self.latents = self.pool.images, self.pool.latents
-        self._hard_count = settings.hard_count
-        if self.method == "exact":
-            _check_rendered(data, conditional)
-        elif self.method != "augmented":
-            self._pairs = _look_ups(self.pool, conditional, self.method)
-        if self._hard_count:
-            self._hard = _look_ups(self.pool, settings.hard, "weighted")
-
-    def draw(self, n: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return rows of the pool: anchors, positives, hard negatives if any."""
-        if self.method == "exact":
-            anchors = rng.choice(self.count, n, replace=n > self.count)
-            views = [anchors, anchors + self.count]
-        elif self.method == "augmented":
-            anchors = rng.choice(len(self.pool), n, replace=n > len(self.pool))
-            views = [anchors, anchors]
-        else:
-            views = list(self._pairs.draw(n, rng))
-        if self._hard_count:
-            views.append(self._hard_negatives(*views, rng))
-        return views
-
-    def _hard_negatives(
-        self, anchors: np.ndarray, positives: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
-        """Look rows up near the anchors, `hard_count` for each; never the positive itself."""
-        found = self._hard.rows_for(np.repeat(anchors, self._hard_count), rng).positives.copy()
-        clash = found == np.repeat(positives, self._hard_count)
-        found[clash] = rng.integers(len(self.pool), size=clash.sum())
-        return found
-
-
-class ImageData:
-    """The splits of one experiment."""
+class Splits:
+    """What an experiment trains on, one split for each process, and what it is scored on."""
 
     def __init__(self, settings: ImageSettings) -> None:
-        self.settings = settings
-        root = Path(settings.data)
-        self.train = [load(root / name) for name in settings.splits]
-        self.test = load(root / settings.test)
-        if len(settings.splits) != len(settings.conditionals):
+        self.settings, data = settings, settings.data
+        if len(data.splits) != len(data.conditionals):
             raise ValueError(
-                f"`splits` must name a split for each of the {len(settings.conditionals)} "
-                f"conditionals, got {len(settings.splits)}."
+                f"`splits` must name a split for each of the {len(data.conditionals)} "
+                f"conditionals, got {len(data.splits)}."
             )
-        self.columns = np.flatnonzero(np.ptp(self.test.latents, axis=0) > 0)
-        if len(self.columns) != settings.dim:
+        self.train = [load(Path(data.folder) / name) for name in data.splits]
+        self.test = load(Path(data.folder) / data.test)
+        self.columns = np.flatnonzero(varying(self.test.latents))
+        if len(self.columns) != settings.model.dim:
             names = ", ".join(self.test.factors[i].name for i in self.columns)
             raise ValueError(
                 f"`dim` must be the number of factors that vary in {self.test.path}, which are "
-                f"{len(self.columns)} ({names}); got {settings.dim}."
+                f"{len(self.columns)} ({names}); got {settings.model.dim}."
             )
-
-    @cached_property
-    def sources(self) -> list[PairSource]:
-        """Where the pairs of each process come from."""
-        return [
-            PairSource(data, conditional, self.settings)
-            for data, conditional in zip(self.train, self.settings.conditionals, strict=True)
-        ]
+        if settings.loss.name not in BASELINES:  # which need no pairs
+            for split, conditional in zip(self.train, data.conditionals, strict=True):
+                self._check(split, conditional)
 
     def sample(self) -> torch.Tensor:
-        """Return some training images, from which encoders take their statistics."""
+        """Return some training images, (n, 3, H, W), from which encoders take their statistics."""
         count = len(self.train[0])
         rows = np.linspace(0, count - 1, min(count, SAMPLE)).astype(int)
-        return torch.from_numpy(self.train[0].images[rows])
+        return as_tensor(self.train[0].images[rows])
 
-    def draw(self, seed: int, step: int) -> Batch:
-        """Return the batch of one step."""
-        rng = stream(seed, BATCHES, step)
-        views, latents = [], []
-        for source in self.sources:
-            for rows in source.draw(self.settings.batch, rng):
-                views.append(torch.from_numpy(source.images[rows]))
-                latents.append(source.latents[rows][:, self.columns])
-        return Batch(tuple(views), torch.from_numpy(np.concatenate(latents)))
-
-    def batches(self, seed: int) -> Callable[[int], Iterator[Batch]]:
-        """Return the endless batches of a run, the next one read while one is trained on."""
+    def batches(self, seed: int, device: torch.device) -> Batches:
+        """Return the endless batches of a run; step s has the same ones wherever it begins."""
+        loaders = [
+            PairLoader(
+                self._pairs(process, seed),
+                self.settings.training.batch,
+                transform=SimCLR() if self.settings.data.pairs == "augmented" else None,
+                device=device,
+            )
+            for process in range(len(self.train))
+        ]
 
         def source(first: int) -> Iterator[Batch]:
-            with ThreadPoolExecutor(1) as reader:
-                step, ahead = first, reader.submit(self.draw, seed, first)
-                while True:
-                    batch, step = ahead.result(), step + 1
-                    ahead = reader.submit(self.draw, seed, step)
-                    yield batch
+            for loader in loaders:
+                loader.seek(first)
+            for processes in zip(*(loader.forever() for loader in loaders), strict=True):
+                yield self._batch(processes)
 
         return source
 
+    def _pairs(self, process: int, seed: int) -> Pairs:
+        """Return the pairs of a process, whose positives are any of the images that are there.
 
-def in_memory(images: Any) -> Any:
-    """Read images that fit into memory; leave others where they are."""
-    return images[:] if np.prod(images.shape, dtype=np.int64) <= IN_MEMORY else images
-
-
-class Joined:
-    """Two arrays of images as one; neither is copied."""
-
-    def __init__(self, first: Any, second: Any) -> None:
-        self.first, self.second = first, second
-        self.shape = (len(first) + len(second), *first.shape[1:])
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
-        rows = np.asarray(rows)
-        found = np.empty((len(rows), *self.shape[1:]), np.uint8)
-        late = rows >= len(self.first)
-        found[~late] = self.first[rows[~late]]
-        found[late] = self.second[rows[late] - len(self.first)]
-        return found
-
-
-def pool(data: Dataset) -> Pool:
-    """Return all images of a split, anchors first, then the rendered positives."""
-    images, latents = in_memory(data.images), data.latents
-    if data.pairs is not None:
-        images = Joined(images, in_memory(data.pairs.images))
-        latents = np.concatenate([latents, data.pairs.latents])
-    return Pool(images, latents, data.factors, data.fingerprint)
-
-
-def _look_ups(pool: Pool, conditional: str, method: str) -> Pairs:
-    return Pairs(pool, parse(conditional, pool.factors), seed=0, method=method)
-
-
-def _check_rendered(data: Dataset, conditional: str) -> None:
-    if data.pairs is None:
-        raise DataError(
-            f"{data.path} holds no rendered positives; render it with --pairs {conditional}, "
-            "or set pairs=nearest."
+        The first process has the run's own seed, so that rows which differ in their pairing alone
+        have the same anchors.
+        """
+        data = self.settings.data
+        if process:
+            seed = int(np.random.SeedSequence([seed, process]).generate_state(1)[0])
+        return Pairs(
+            self.train[process].to_memory(),
+            None if data.pairs == "augmented" else data.conditionals[process],
+            seed,
+            method=data.pairs,
+            candidates="all",
+            negatives=data.hard if data.hard_count else None,
+            negatives_per_anchor=max(data.hard_count, 1),
+            negatives_method="weighted",
         )
-    if str(parse(data.pairs.conditional, data.factors)) != str(parse(conditional, data.factors)):
-        raise DataError(
-            f"The positives of {data.path} were drawn from {data.pairs.conditional}, not from "
-            f"{conditional}; render a split of them, or set conditionals."
-        )
+
+    def _batch(self, processes: Sequence[TensorBatch]) -> Batch:
+        views = [view for batch in processes for view in batch if view is not None]
+        latents = torch.cat([view.latents for view in views])[:, self.columns]
+        return Batch(tuple(view.images for view in views), latents)
+
+    def _check(self, split: Dataset, conditional: str) -> None:
+        batch, way = self.settings.training.batch, self.settings.data.pairs
+        if batch > len(split):
+            raise ValueError(
+                f"`batch` must be at most {len(split)}, the rows of {split.path}; got {batch}."
+            )
+        if way != "exact":
+            return
+        if split.pairs is None:
+            raise DataError(
+                f"{split.path} holds no rendered positives; render it with --pairs {conditional}, "
+                "or set pairs=nearest."
+            )
+        rendered, wanted = (parse(c, split.factors) for c in (split.pairs.conditional, conditional))
+        if str(rendered) != str(wanted):
+            raise DataError(
+                f"The positives of {split.path} were drawn from {rendered}, not from {wanted}; "
+                "render a split of them, or set conditionals."
+            )

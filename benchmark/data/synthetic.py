@@ -1,6 +1,6 @@
 """Synthetic data: latents of a process, mixed into observations. Fresh pairs for every step."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from ident3d.conditionals import Conditional, parse
 from ident3d.spaces import Space, Uniform, parse_space, sample_marginal
 
-from ..training.loop import Batch
+from ..encoders.theory import true_diagonal
+from ..settings.run_settings import SyntheticSettings
+from ..training.loop import Batch, Batches
 
 # What random numbers are for: each use has its own stream of a seed.
 MIXING, BATCHES, SCORING, WHITENING, COMPARISON = range(5)
@@ -28,6 +30,42 @@ class Process:
     hard_count: int = 0  # hard negatives of each anchor
     hard_from: int = 0  # the step at which they join
 
+    @classmethod
+    def read(cls, settings: SyntheticSettings) -> "Process":
+        """Read the process that settings describe in words."""
+        data, dim = settings.data, settings.model.dim
+        conditionals = tuple(map(parse, data.conditionals))
+        for conditional in conditionals:
+            conditional.check(dim)
+        return cls(
+            space=parse_space(data.space),
+            dim=dim,
+            marginal=Uniform() if data.marginal == "uniform" else parse(data.marginal),
+            conditionals=conditionals,
+            hard=parse(data.hard) if data.hard else None,
+            hard_count=data.hard_count,
+            hard_from=data.hard_from,
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the latents."""
+        return [f"z{index}" for index in range(self.dim)]
+
+    @property
+    def metrics(self) -> list[list[float]]:
+        """The diagonals L of conditionals exp(-d'Ld), one for each process that has one."""
+        found = (true_diagonal(conditional, self.names) for conditional in self.conditionals)
+        return [diagonal for diagonal in found if diagonal is not None]
+
+    @property
+    def blocks(self) -> list[list[int]]:
+        """Dimensions that no process tells apart: the model finds them up to a rotation."""
+        groups: dict[tuple[float, ...], list[int]] = {}
+        for index, key in enumerate(zip(*self.metrics, strict=True)):
+            groups.setdefault(key, []).append(index)
+        return list(groups.values())
+
     def anchors(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw from the marginal, (n, dim)."""
         return sample_marginal(self.marginal, self.space, n, self.dim, rng)
@@ -38,44 +76,13 @@ class Process:
         for conditional in self.conditionals:
             anchors = self.anchors(n, rng)
             views += [anchors, conditional.sample(anchors, rng, self.space)]
-        if self.hard_count and step >= self.hard_from:
+        if self.hard is not None and self.hard_count and step >= self.hard_from:
             around = np.repeat(views[0], self.hard_count, axis=0)
             views.append(self.hard.sample(around, rng, self.space))
         return views
 
 
-def parse_marginal(text: str) -> Uniform | Conditional:
-    """Read `uniform`, or a conditional to be taken around the centre of the space."""
-    return Uniform() if text == "uniform" else parse(text)
-
-
-def make_process(
-    space: str,
-    dim: int,
-    marginal: str,
-    conditionals: tuple[str, ...],
-    hard: str | None = None,
-    hard_count: int = 0,
-    hard_from: int = 0,
-) -> Process:
-    """Read a process from text."""
-    parsed = tuple(map(parse, conditionals))
-    for conditional in parsed:
-        conditional.check(dim)
-    return Process(
-        parse_space(space),
-        dim,
-        parse_marginal(marginal),
-        parsed,
-        parse(hard) if hard else None,
-        hard_count,
-        hard_from,
-    )
-
-
-def batches(
-    process: Process, mixing: nn.Module, size: int, seed: int
-) -> Callable[[int], Iterator[Batch]]:
+def batches(process: Process, mixing: nn.Module, size: int, seed: int) -> Batches:
     """Return the endless batches of a run, from any step on.
 
     A batch depends on `(seed, step)` alone, so a run that goes on sees what it would have seen.

@@ -1,10 +1,9 @@
 """Checkpoints: one safetensors file whose header holds the rest as JSON. No pickle anywhere.
 
-A checkpoint is written under another name, synced and renamed, so the one that is there is whole.
+A checkpoint is replaced atomically, so the one that is there is whole.
 """
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ident3d.errors import DataError
+from ident3d.files import atomic
 
 FORMAT = 1
 _HEADER = "ident3d-checkpoint"
@@ -41,10 +41,8 @@ def save(
         tensors |= {f"optimizer.{index}.{key}": t for key, t in entries.items()}
     header = {_HEADER: json.dumps({"format": FORMAT, "state": dict(state)}, allow_nan=False)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    save_file({key: t.contiguous() for key, t in tensors.items()}, partial, metadata=header)
-    _sync(partial)
-    os.replace(partial, path)
+    with atomic(path) as partial:
+        save_file({key: t.contiguous() for key, t in tensors.items()}, partial, metadata=header)
 
 
 def restore(
@@ -97,11 +95,3 @@ def _set_random_states(states: Mapping[str, Tensor]) -> None:
     torch.set_rng_state(states["cpu"])
     if "cuda" in states and torch.cuda.is_available():
         torch.cuda.set_rng_state(states["cuda"])
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,8 +6,8 @@ loss gives the gradient of every embedding, and each piece is then embedded agai
 graph, to carry its rows' gradients on to the weights (Gao et al. 2021, gradient caching).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,13 @@ Loss = Callable[[Sequence[Tensor]], Tensor]
 
 
 def backward(
-    encoder: nn.Module, forward: Forward, views: Sequence[Tensor], loss: Loss, piece: int | None
+    encoder: nn.Module,
+    forward: Forward,
+    views: Sequence[Tensor],
+    loss: Loss,
+    *,
+    micro_batch: int | None = None,
+    norm_rows: int | None = None,
 ) -> Tensor:
     """Add the gradient of `loss(embedded views)` to all weights; return the loss, detached.
 
@@ -27,50 +33,60 @@ def backward(
         forward: The encoder, perhaps compiled and under autocast.
         views: Tensors to embed, each (n_i, ...); all go through the encoder together.
         loss: Takes the embedded views.
-        piece: Rows to embed at a time; None embeds all at once.
+        micro_batch: Rows to embed at a time, to save memory; None embeds all at once. Gradients
+            and batch statistics are the same either way.
+        norm_rows: Rows that batch-norm normalises together, in the order of the views; None: all.
     """
     rows = torch.cat(list(views))
     lengths = [len(view) for view in views]
-    if piece is None or piece >= len(rows):
-        value = loss(forward(rows).split(lengths))
+    piece = min(micro_batch or len(rows), len(rows))
+    group = group_rows(encoder, len(rows), piece, norm_rows)
+
+    def embed(part: Tensor) -> Tensor:
+        return torch.cat([forward(together) for together in part.split(group)])
+
+    if piece == len(rows):
+        value = loss(embed(rows).split(lengths))
         value.backward()
         return value.detach()
-    pieces = rows.split(piece)
-    generators = []
-    with torch.no_grad(), _frozen_statistics(encoder):
-        parts = []
-        for part in pieces:
+    generators, parts = [], []
+    before = [buffer.clone() for buffer in encoder.buffers()]
+    with torch.no_grad():
+        for part in rows.split(piece):
             generators.append(_generator_state(rows.device))
-            parts.append(forward(part))
-    embedded = torch.cat(parts).requires_grad_()
+            parts.append(embed(part))
+        for buffer, old in zip(encoder.buffers(), before, strict=True):
+            buffer.copy_(old)  # the second pass over the same rows moves running statistics
+    embedded = torch.cat(parts).requires_grad_()  # (sum n_i, d): small, whatever the encoder
     value = loss(embedded.split(lengths))
     value.backward()
+    assert embedded.grad is not None
     for part, generator, gradient in zip(
-        pieces, generators, embedded.grad.split(piece), strict=True
+        rows.split(piece), generators, embedded.grad.split(piece), strict=True
     ):
         _set_generator_state(rows.device, generator)
-        forward(part).backward(gradient)
+        embed(part).backward(gradient)
     return value.detach()
 
 
-def autocast(device: torch.device, precision: str) -> Callable[[], object]:
+def group_rows(encoder: nn.Module, rows: int, piece: int, norm_rows: int | None) -> int:
+    """Return how many rows go through the encoder together; refuse pieces that cut such a group."""
+    if not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in encoder.modules()):
+        return piece
+    group = min(norm_rows or rows, rows)
+    if piece < rows and piece % group:
+        raise ValueError(
+            f"`micro_batch` must be a multiple of `norm_rows`, the {group} rows that batch-norm "
+            f"normalises together, got {piece}: smaller groups would be another model, which "
+            f"norm_rows={piece} asks for."
+        )
+    return group
+
+
+def autocast(device: torch.device, precision: str) -> Callable[[], AbstractContextManager[object]]:
     """Return the context in which the encoder runs: "float32", or "bfloat16" mixed precision."""
     kind = PRECISIONS[precision]
     return nullcontext if kind is None else lambda: torch.autocast(device.type, kind)
-
-
-@contextmanager
-def _frozen_statistics(encoder: nn.Module) -> Iterator[None]:
-    """Keep running statistics as they are: the second pass over the same rows moves them."""
-    norms = [m for m in encoder.modules() if getattr(m, "track_running_stats", False)]
-    momenta = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.momentum = 0.0
-    try:
-        yield
-    finally:
-        for norm, momentum in zip(norms, momenta, strict=True):
-            norm.momentum = momentum
 
 
 def _generator_state(device: torch.device) -> Tensor:

@@ -1,7 +1,6 @@
 """One run of an image experiment: build, train, and score it on test and on training rows."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,19 @@ from ident3d import metrics
 from ident3d.conditionals import Normal, Product, parse
 from ident3d.dataset import Dataset
 from ident3d.factors import FACTORS
-from ident3d.spaces import Box, Uniform
+from ident3d.spaces import UNIT_BOX
 
-from ..data.images import ImageData
-from ..data.synthetic import Process
-from ..encoders import make_head
-from ..encoders.image_encoders import image_encoder, mean_pixels, some_pixels
+from ..data.images import Splits
+from ..encoders import make_encoder
+from ..encoders.baselines import BASELINES
+from ..encoders.theory import predicted_size, true_diagonal
+from ..losses import make_objective
 from ..results import scored_rows
 from ..results.records import image_fields, matched
 from ..scoring.embedding import embed
-from ..settings.image_settings import ImageSettings, diagonal
-from .loop import train
-from .models import make_objective, predicted_size
+from ..settings.run_settings import ImageSettings
+from .loop import pick_device, train
 
-UNTRAINED = ("identity", "pixels", "random")
 DEVIATION = 1 / 3**0.5  # of a latent uniform in [-1, 1]
 
 
@@ -35,74 +33,57 @@ def run(
 ) -> list[dict[str, Any]]:
     """Do one run; return the fields of its records: both protocols, test and training rows."""
     torch.manual_seed(seed)
-    data = ImageData(settings)
-    encoder = make_encoder(settings, data)
-    if settings.loss in UNTRAINED:
+    data, loss, dim = Splits(settings), settings.loss, settings.model.dim
+    if baseline := BASELINES.get(loss.name):
+        return records(settings, data, baseline(dim), {"seconds": 0.0})
+    encoder = make_encoder(settings.model, data.sample(), start_size(settings))
+    if loss.name in BASELINES:
         return records(settings, data, encoder, {"seconds": 0.0})
-    objective = make_objective(settings)
-    rows = np.linspace(0, len(data.test) - 1, min(settings.watched, len(data.test))).astype(int)
-    watched, latents = data.test.images[rows], data.test.latents[rows][:, data.columns]
+    objective = make_objective(loss, dim, len(data.train))
+    rows = np.linspace(0, len(data.test) - 1, min(settings.data.watched, len(data.test)))
+    watched = data.test.images[rows.astype(int)]
+    latents = data.test.latents[rows.astype(int)][:, data.columns]
 
     def evaluate(encoder: nn.Module) -> dict[str, float]:
         z_hat = embed(encoder, watched, label="score")
         return {"r2": metrics.linear_r2(latents, z_hat), "mcc": metrics.mcc(latents, z_hat)}
 
     history = train(
-        wrapped(encoder, settings),
+        encoder,
         objective,
-        data.batches(seed),
-        settings,
+        data.batches(seed, pick_device(settings.training.device)),
+        settings.training,
         evaluate=evaluate,
         checkpoint=checkpoint,
         label=label,
     )
-    shared = {"curves": history.curves, "seconds": history.seconds}
+    shared: dict[str, Any] = {"curves": history.curves, "seconds": history.seconds}
     if objective.metrics:
         shared["metric"] = [value for diagonal in objective.metrics for value in diagonal.tolist()]
     return records(settings, data, encoder, shared)
 
 
-def make_encoder(settings: ImageSettings, data: ImageData) -> Callable[[Any], Any]:
-    """Return the encoder, its space at the size that the settings say."""
-    if settings.loss == "identity":
-        return partial(some_pixels, count=settings.dim)
-    if settings.loss == "pixels":
-        return mean_pixels
-    head = make_head(
-        settings.model_space, settings.dim, size=start_size(settings), learnable=settings.learnable
-    )
-    return image_encoder(settings.encoder, settings.dim, head, data.sample())
-
-
-def wrapped(encoder: nn.Module, settings: ImageSettings) -> nn.Module:
-    """Return what is trained: the encoder, behind augmentations where they make the pairs."""
-    if settings.pairs != "augmented":
-        return encoder
-    from ..data.batch_augment import SimCLR
-
-    return nn.Sequential(SimCLR(), encoder)
-
-
 def start_size(settings: ImageSettings) -> float:
     """Return the size that the model's space starts with."""
-    if settings.size is not None:
-        return settings.size
-    conditional = parse(settings.conditionals[0])
+    if settings.model.size is not None:
+        return settings.model.size
+    conditional = parse(settings.data.conditionals[0])
     if isinstance(conditional, Product):  # the size at which one width for all would be right
-        true = diagonal(conditional, [factor.name for factor in FACTORS])
+        true = true_diagonal(conditional, [factor.name for factor in FACTORS])
+        if true is None:
+            raise ValueError("`size` must be given where a factor is not normal; set size=1.")
         conditional = Normal((0.5 / float(np.mean(true))) ** 0.5)
-    process = Process(Box(-1, 1), settings.dim, Uniform(), (conditional,))
-    return predicted_size(settings, process, DEVIATION)
+    return predicted_size(settings.model, settings.loss, UNIT_BOX, conditional, DEVIATION)
 
 
 def records(
     settings: ImageSettings,
-    data: ImageData,
+    data: Splits,
     encoder: Callable[[Any], Any],
     shared: dict[str, Any],
 ) -> list[dict[str, Any]]:
     """Score an encoder in every way; the record that says the run is done comes last."""
-    rows = min(settings.train_rows, len(data.train[0]))
+    rows = min(settings.data.train_rows, len(data.train[0]))
     on_train = scored(data.train[0], encoder, "clean", rows)
     paper, clean = (scored(data.test, encoder, protocol) for protocol in ("paper", "clean"))
     for name in ("r2", "mcc"):
@@ -126,10 +107,11 @@ def scored(
 
 
 def _true_metric(settings: ImageSettings, fields: dict[str, Any]) -> list[float] | None:
-    """Return the true diagonal in the order in which the model found the factors."""
-    names = fields["factors"]
-    true = [diagonal(parse(text), names) for text in settings.conditionals]
-    order = matched(np.array(fields["correlation"]))
-    if None in true:
-        return None
-    return [diagonal_[factor] for diagonal_ in true for factor in order]
+    """Return the true diagonals in the order in which the model found the factors."""
+    order, found = matched(np.array(fields["correlation"])), []
+    for text in settings.data.conditionals:
+        true = true_diagonal(parse(text), fields["factors"])
+        if true is None:
+            return None
+        found += [true[factor] for factor in order]
+    return found

@@ -1,7 +1,5 @@
 """Running experiments: what is done is skipped, what was cut off goes on, each run is a record."""
 
-import fcntl
-import hashlib
 import json
 import multiprocessing
 import os
@@ -12,16 +10,16 @@ import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ident3d.errors import DataError
+from ident3d.files import Busy, Lock, sha256
 
 from ..results import Result, commit, environment, load_all
-from ..settings.experiment import Experiment, plain
-from .loop import Training
+from ..settings.composed import Composed, plain
+from ..settings.experiment import Experiment
 
 EXPECTED = (ValueError, DataError, OSError)  # their sentence says all; others show their trace
 WORK = ".running"  # below the results: checkpoints of unfinished runs
@@ -33,7 +31,7 @@ class Job:
 
     experiment: Experiment
     tier: str
-    settings: Training
+    settings: Composed
     seed: int
     out: Path
     command: str
@@ -51,7 +49,7 @@ class Job:
     @property
     def folder(self) -> Path:
         """Where its checkpoint lies until it is done."""
-        digest = hashlib.sha256(json.dumps(self.key).encode()).hexdigest()[:16]
+        digest = sha256(json.dumps(self.key).encode())[:16]
         return self.out / WORK / f"{self.experiment.id.replace('/', '-')}-s{self.seed}-{digest}"
 
 
@@ -68,7 +66,8 @@ def finished(out: Path, refused: list[str]) -> set[tuple[str, ...]]:
 
 def run(job: Job) -> Path:
     """Do one run, from its checkpoint if there is one, and return its record's path."""
-    with _alone(job.folder):
+    job.folder.mkdir(parents=True, exist_ok=True)
+    with _lock(job.folder):
         found = job.experiment.run(
             job.settings, job.seed, job.folder / "checkpoint.safetensors", job.label
         )
@@ -81,7 +80,7 @@ def run(job: Job) -> Path:
 def _save(job: Job, fields: dict[str, Any]) -> Path:
     """Write one record of a run, and the embeddings that come with it."""
     embeddings = fields.pop("embeddings", None)
-    common = {
+    common: dict[str, Any] = {
         "method": job.experiment.method,
         "experiment": job.experiment.id,
         "tier": job.tier,
@@ -138,19 +137,16 @@ def _end_with(parent: int) -> None:
     os._exit(1)  # the run's checkpoint is whole at any instant
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the run's lock, which the system frees however the process ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise DataError(f"Another process works on {folder.name}.") from None
-        yield
+def _lock(folder: Path) -> Lock:
+    try:
+        return Lock(folder / "lock")
+    except Busy:
+        raise DataError(f"Another process works on {folder.name}; wait for it.") from None
 
 
 def _key(experiment: str, tier: str, seed: int, settings: dict[str, Any]) -> tuple[str, ...]:
-    # Data is what its fingerprints say, wherever it lies.
-    known = {k: v for k, v in settings.items() if k != "data" or not settings.get("fingerprints")}
+    # Data is what its fingerprints say, wherever it lies. Records of before lack settings that came
+    # later, so a setting of nothing counts as one that is not there.
+    elsewhere = ("data",) if settings.get("fingerprints") else ()
+    known = {k: v for k, v in settings.items() if v is not None and k not in elsewhere}
     return experiment, tier, str(seed), json.dumps(known, sort_keys=True)

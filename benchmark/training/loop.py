@@ -8,8 +8,9 @@ is called, so that a run which was cut off goes on with the numbers of one that 
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ import click
 import torch
 from torch import Tensor, nn
 
-from ident3d.errors import DataError, choose
+from ident3d.errors import DataError
 from ident3d.progress import progress
 
+from ..settings.run_settings import Training
 from . import checkpoints
-from .gradients import PRECISIONS, autocast, backward
+from .gradients import autocast, backward
+from .schedules import SCHEDULES
 
 LINE_EVERY = 60.0  # seconds at least between lines where nobody watches a bar
 
@@ -40,55 +43,8 @@ class Batch:
 
 
 Batches = Callable[[int], Iterator[Batch]]
-Objective = Callable[[Sequence[Tensor], Tensor | None], Tensor]  # embedded views, latents -> loss
+Objective = Callable[..., Tensor]  # (embedded views, latents) -> loss
 Evaluate = Callable[[nn.Module], dict[str, float]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """Settings of the loop."""
-
-    steps: int
-    lr: float = 1e-4
-    objective_lr: float | None = None  # of the objective's own parameters; None: `lr`
-    schedule: str = "constant"  # a key of SCHEDULES
-    clip: float | None = None  # largest norm of a gradient
-    evaluations: int = 10  # how often to score, evenly spaced, the last one at the end
-    seconds: float | None = None  # time budget; a schedule ends with it
-    micro_batch: int | None = None  # rows embedded at a time, to save memory
-    precision: str = "float32"  # or "bfloat16": the encoder in mixed precision
-    compile: bool = False  # torch.compile the encoder
-    device: str = "auto"
-    checkpoint_seconds: float = 20.0  # at most this much work is lost
-
-    def __post_init__(self) -> None:
-        """Refuse what no run could use."""
-        for name in ("steps", "lr", "evaluations", "micro_batch", "objective_lr", "seconds"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"`{name}` must be above 0, got {value}.")
-        if getattr(self, "batch", 2) < 2:
-            raise ValueError("`batch` must be at least 2: a pair alone has no negative.")
-        choose(SCHEDULES, self.schedule, "schedule")
-        choose(PRECISIONS, self.precision, "precision")
-
-    def pinned(self) -> "Training":
-        """Return the settings with whatever identifies the data they name; here there is none."""
-        return self
-
-
-def _one_cycle(done: float) -> float:
-    """Rise over the first tenth, then fall along a half cosine, to nothing."""
-    rise = 0.1
-    if done < rise:
-        return 0.04 + 0.96 * (1 - math.cos(math.pi * done / rise)) / 2
-    return (1 + math.cos(math.pi * (done - rise) / (1 - rise))) / 2
-
-
-SCHEDULES: dict[str, Callable[[float], float]] = {  # of the share of training that is done
-    "constant": lambda done: 1.0,
-    "one-cycle": _one_cycle,
-}
 
 
 @dataclass
@@ -130,14 +86,14 @@ def train(
     """
     device = pick_device(settings.device)
     encoder.to(device).train()
-    modules = {"encoder": encoder}
+    modules: dict[str, nn.Module] = {"encoder": encoder}
     if isinstance(objective, nn.Module):
         modules["objective"] = objective.to(device)
     optimizer = make_optimizer(modules, settings)
     history = History()
     if checkpoint is not None and checkpoint.exists():
         history = History(**checkpoints.restore(checkpoint, modules, optimizer))
-    runner = torch.compile(encoder) if settings.compile else encoder
+    runner: Callable[[Tensor], Tensor] = torch.compile(encoder) if settings.compile else encoder
     context = autocast(device, settings.precision)
 
     def forward(rows: Tensor) -> Tensor:
@@ -157,8 +113,9 @@ def train(
                 encoder,
                 forward,
                 batch.views,
-                lambda embedded, latents=batch.latents: objective(embedded, latents),
-                settings.micro_batch,
+                partial(objective, latents=batch.latents),
+                micro_batch=settings.micro_batch,
+                norm_rows=settings.norm_rows,
             )
             if settings.clip is not None:
                 nn.utils.clip_grad_norm_(_parameters(optimizer), settings.clip)
@@ -199,7 +156,7 @@ def set_learning_rates(
     optimizer: torch.optim.Optimizer, settings: Training, history: History
 ) -> None:
     """Set the learning rates of the step to come: a function of what is done, with no state."""
-    factor = choose(SCHEDULES, settings.schedule, "schedule")(share_done(history, settings))
+    factor = SCHEDULES[settings.schedule](share_done(history, settings))
     for group in optimizer.param_groups:
         group["lr"] = group["base_lr"] * factor
 

@@ -7,14 +7,13 @@ import sys
 import numpy as np
 import pytest
 import torch
-from ident3d.benchmark.data.images import ImageData, Joined
-from ident3d.benchmark.encoders.image_encoders import Components, Pixels, image_encoder
+from ident3d.benchmark.data.images import Splits
+from ident3d.benchmark.encoders.theory import true_diagonal
 from ident3d.benchmark.experiments import EXPERIMENTS
 from ident3d.benchmark.results import load_all
 from ident3d.benchmark.results.records import matched
-from ident3d.benchmark.settings.image_settings import diagonal
 from ident3d.benchmark.training import image_run
-from ident3d.benchmark.training.image_plan import plan
+from ident3d.benchmark.training.cost import plan
 
 from ident3d.cli import main
 from ident3d.conditionals import parse
@@ -35,7 +34,11 @@ def data(tmp_path_factory):
 
 def settings(row, data, **changes):
     words = {name: str(value) for name, value in changes.items()}
-    return EXPERIMENTS[f"table4/{row}"].settings("tiny", {"data": str(data), **words})
+    return EXPERIMENTS[f"table4/{row}"].tiers["tiny"].read({"data": str(data), **words})
+
+
+def batch_of(served, seed=3, step=4):
+    return next(served.batches(seed, torch.device("cpu"))(step))
 
 
 def test_rows_and_published_numbers():
@@ -46,86 +49,106 @@ def test_rows_and_published_numbers():
     assert first.published["r2"][0] == pytest.approx(0.9673)
     assert first.published["mcc_train"][0] == pytest.approx(0.9885)
     paper = first.tiers["paper"]
-    assert (paper.batch, paper.steps, paper.lr, paper.encoder) == (512, 200_000, 1e-4, "resnet18")
-    assert paper.conditionals == ("normal:0.1",) and paper.pairs == "nearest"
+    training = paper.training
+    assert (training.batch, training.steps, training.lr) == (512, 200_000, 1e-4)
+    assert training.norm_rows == 512  # anchors and positives pass batch-norm apart
+    assert paper.model.encoder == "resnet18"
+    assert paper.data.conditionals == ("normal:0.1",) and paper.data.pairs == "nearest"
     assert {"paper", "small"} <= set.intersection(*(set(e.tiers) for e in TABLE))
 
 
-@pytest.mark.parametrize("pairs", ["exact", "nearest", "weighted", "augmented"])
+def images_of(split):
+    """Every image of a split, rendered positives included, by its latents."""
+    parts = [split, split.pairs] if split.pairs else [split]
+    return {
+        latents[:3].tobytes(): image
+        for part in parts
+        for latents, image in zip(part.latents, part.images[:], strict=True)
+    }
+
+
+@pytest.mark.parametrize("pairs", ["exact", "nearest", "weighted"])
 def test_pairs_show_the_images_of_their_latents(data, pairs):
-    served = ImageData(settings(1, data, pairs=pairs, batch=50))
-    batch = served.draw(seed=3, step=4)
-    source = served.sources[0]
-    images = torch.cat(batch.views).numpy()
-    for image, latents in zip(images, batch.latents.numpy(), strict=True):
-        row = np.flatnonzero((source.latents[:, :3] == latents).all(1))[0]
-        assert np.array_equal(image, source.images[[row]][0])
+    served = Splits(settings(1, data, pairs=pairs, batch=50))
+    batch = batch_of(served)
+    known = images_of(served.train[0])
+    for image, latents in zip(torch.cat(batch.views), batch.latents.numpy(), strict=True):
+        assert np.array_equal(image.permute(1, 2, 0), known[latents.tobytes()])
     anchors, positives = batch.latents.split(50)
     distance = (anchors - positives).norm(dim=1)
-    if pairs == "augmented":
-        assert (distance == 0).all()
-    else:
-        assert (distance > 0).all() and distance.mean() < 0.6
-    again = ImageData(settings(1, data, pairs=pairs, batch=50)).draw(seed=3, step=4)
+    assert (distance > 0).all() and distance.mean() < 0.6
+    again = batch_of(Splits(settings(1, data, pairs=pairs, batch=50)))
     assert torch.equal(batch.views[1], again.views[1])
-    assert not torch.equal(batch.views[0], served.draw(seed=3, step=5).views[0])
+    assert not torch.equal(batch.views[0], batch_of(served, step=5).views[0])
 
 
-def test_hard_negatives_are_near_and_never_the_positive(data):
-    wanted = settings("hard-negatives", data, hard_count=3, batch=60)
-    source = ImageData(wanted).sources[0]
-    anchors, positives, hard = source.draw(60, np.random.default_rng(0))
-    assert len(hard) == 180 and not (hard == np.repeat(positives, 3)).any()
-    gap = np.linalg.norm(source.latents[hard] - source.latents[np.repeat(anchors, 3)], axis=1)
-    random = np.linalg.norm(source.latents[hard] - source.latents[::-1][hard], axis=1)
-    assert gap.mean() < 0.8 * random.mean()
+def test_ways_of_pairing_differ_in_the_positive_alone(data):
+    ways = ("exact", "nearest", "weighted", "augmented")
+    found = {way: batch_of(Splits(settings(1, data, pairs=way, batch=50)), step=9) for way in ways}
+    anchors = {way: batch.latents[:50] for way, batch in found.items()}
+    assert all(torch.equal(anchors[way], anchors["exact"]) for way in ways)
+    positives = {way: batch.latents[50:].numpy().tobytes() for way, batch in found.items()}
+    assert len(set(positives.values())) == 4
+    one, other = found["augmented"].views  # two augmentations of the same images
+    assert torch.equal(*found["augmented"].latents.split(50))
+    assert one.dtype == torch.float32 and one.min() >= 0 and one.max() <= 1
+    assert not torch.equal(one, other)
+    again = batch_of(Splits(settings(1, data, pairs="augmented", batch=50)), step=9)
+    assert torch.equal(again.views[1], other)
+
+
+@pytest.mark.parametrize("pairs", ["exact", "nearest"])
+def test_hard_negatives_are_near_and_never_a_pair_of_their_anchor(data, pairs):
+    wanted = settings("hard-negatives", data, hard_count=3, batch=60, pairs=pairs)
+    random = []
+    for step in range(4):
+        batch = batch_of(Splits(wanted), step=step)
+        anchors, positives, hard = batch.latents.split([60, 60, 180])
+        hard = hard.unflatten(0, (60, 3))
+        for pair in (anchors, positives):
+            assert not (hard == pair[:, None]).all(-1).any()
+        gap = (hard - anchors[:, None]).norm(dim=-1).mean()
+        random.append(gap / (hard - anchors.flip(0)[:, None]).norm(dim=-1).mean())
+    assert np.mean(random) < 0.8
 
 
 def test_batches_go_on_from_any_step(data):
-    served = ImageData(settings(1, data, batch=8))
-    later = served.batches(seed=1)(2)
-    assert torch.equal(next(later).views[0], served.draw(1, 2).views[0])
-    assert torch.equal(next(later).views[0], served.draw(1, 3).views[0])
+    source = Splits(settings(1, data, batch=120)).batches(1, torch.device("cpu"))  # 3 an epoch
+    whole = source(0)
+    views = [next(whole).views for _ in range(8)]
+    for first in (2, 5, 7):
+        later = Splits(settings(1, data, batch=120)).batches(1, torch.device("cpu"))(first)
+        for step in range(first, 8):
+            assert all(map(torch.equal, next(later).views, views[step]))
+    again = source(1)  # the same one, begun anew
+    assert torch.equal(next(again).views[0], views[1][0])
+
+
+def test_processes_have_anchors_of_their_own(data):
+    changes = {"splits": "train;train", "conditionals": "normal:0.2;normal:0.2", "batch": 50}
+    batch = batch_of(Splits(settings(1, data, **changes)))
+    assert len(batch.views) == 4
+    assert not torch.equal(batch.views[0], batch.views[2])
 
 
 def test_other_data_is_refused(data):
     with pytest.raises(DataError, match=r"drawn from normal:0.2, not from normal:0.4"):
-        _ = ImageData(settings(1, data, conditionals="normal:0.4")).sources
+        Splits(settings(1, data, conditionals="normal:0.4"))
     with pytest.raises(DataError, match="no rendered positives"):
-        _ = ImageData(settings(1, data, splits="test")).sources
+        Splits(settings(1, data, splits="test"))
     with pytest.raises(ValueError, match=r"which are 3 \(x, y, z\); got 10"):
-        ImageData(settings(1, data, dim=10))
-
-
-def test_joined_images_are_one_array():
-    first, second = np.arange(6, dtype=np.uint8).reshape(3, 2), np.full((2, 2), 9, np.uint8)
-    joined = Joined(first, second)
-    rows = np.array([4, 0, 2, 3, 2])
-    assert np.array_equal(joined[rows], np.concatenate([first, second])[rows])
-    assert len(joined) == 5
-
-
-def test_encoders_take_bytes_and_floats_alike():
-    torch.manual_seed(0)
-    images = torch.randint(0, 256, (20, 32, 32, 3), dtype=torch.uint8)
-    for name in ("compact", "resnet18"):
-        encoder = image_encoder(name, 3, torch.nn.Identity(), images).eval()
-        found = encoder(images)
-        assert found.shape == (20, 3)
-        floats = images.permute(0, 3, 1, 2).float() / 255
-        assert torch.allclose(found, encoder(floats), atol=1e-5)
-    scaled = Pixels(images)(images)
-    assert torch.allclose(scaled.mean((0, 2, 3)), torch.zeros(3), atol=1e-4)
-    assert torch.allclose(scaled.std((0, 2, 3)), torch.ones(3), atol=1e-4)
-    white = Components(images, 12).eval()(images)
-    assert torch.allclose(white.T @ white / 20, torch.eye(12), atol=1e-3)
+        Splits(settings(1, data, dim=10))
+    with pytest.raises(ValueError, match=r"`batch` must be at most 400, the rows of .*; got 401"):
+        Splits(settings(1, data, batch=401))
+    with pytest.raises(ValueError, match="`splits` must name a split for each of the 2"):
+        Splits(settings(1, data, conditionals="normal:0.2;normal:0.3"))
 
 
 def test_concentrations_and_their_order():
     names = ["x", "alpha", "object_hue"]
     mixed = parse("position=normal:0.5,object_hue=normal:1,others=normal:0.1")
-    assert diagonal(mixed, names) == pytest.approx([2, 50, 0.5])
-    assert diagonal(parse("laplace:0.1"), names) is None
+    assert true_diagonal(mixed, names) == pytest.approx([2, 50, 0.5])
+    assert true_diagonal(parse("laplace:0.1"), names) is None
     assert matched(np.array([[0.1, 0.9, 0], [0.8, 0.2, 0], [0, 0, 0.7]])) == [1, 0, 2]
 
 
@@ -134,10 +157,24 @@ def test_plan_tells_the_cost(data, tmp_path, capsys):
     assert "400 rows of 16 px" in found and "2,000, each 128 pairs (256 images)" in found
     for word in ("memory", "disk", "time"):
         assert word in found
-    missing = plan(settings(1, tmp_path / "none", device="cpu", micro_batch=32))
+    missing = plan(settings(1, tmp_path / "none", device="cpu", encoder="compact", micro_batch=32))
     assert "not there yet; taken as 250,000 images of 224 px" in missing
     main(["benchmark", "run", "table4/1", "--tier", "tiny", "--data", str(data), "--dry-run"])
     assert "steps: 2,000" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="`micro_batch` must be a multiple of `norm_rows`"):
+        plan(settings(1, data, encoder="resnet18", micro_batch=32))
+
+
+def test_without_a_tier_the_smallest_whose_data_is_there_is_run(data, tmp_path, capsys):
+    run = ["benchmark", "run", "table4/identity", "--dry-run", "--out", str(tmp_path), "--data"]
+    main([*run, str(data)])
+    assert "Tier tiny: Images of 64 px, position alone" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main([*run, str(tmp_path / "none")])
+    said = capsys.readouterr().err
+    assert "in any of its tiers, tiny, small, paper" in said and said.count("\n") == 1
+    command = "ident3d render DATA --split train --size 1000 --pairs normal:0.2 --factors position"
+    assert command in said
 
 
 @pytest.mark.slow
@@ -194,13 +231,16 @@ def test_a_killed_run_goes_on_to_the_same_scores(data, tmp_path):
     main([*common, "--out", str(tmp_path / "whole")])
     script = (
         "import os, signal, sys\n"
-        "from ident3d.benchmark import images\n"
+        "from ident3d.benchmark.data import images\n"
         "from ident3d.cli import main\n"
-        "draw = images.ImageData.draw\n"
-        "def dying(self, seed, step):\n"
-        "    if step == 7: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return draw(self, seed, step)\n"
-        "images.ImageData.draw = dying\n"
+        "batches = images.Splits.batches\n"
+        "def dying(self, *arguments):\n"
+        "    def source(first):\n"
+        "        for step, batch in enumerate(batches(self, *arguments)(first), first):\n"
+        "            if step == 7: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "            yield batch\n"
+        "    return source\n"
+        "images.Splits.batches = dying\n"
         "main(sys.argv[1:])\n"
     )
     cut = [*common, "--out", str(tmp_path / "cut")]

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from ident3d.benchmark.losses import Lp
-from ident3d.benchmark.losses.objectives import Contrastive, Supervised
+from ident3d.benchmark.losses import InfoNCE, make_objective
+from ident3d.benchmark.settings.run_settings import Loss, Training
 from ident3d.benchmark.training import checkpoints
 from ident3d.benchmark.training.gradients import backward
-from ident3d.benchmark.training.loop import SCHEDULES, Batch, Training, train
+from ident3d.benchmark.training.loop import Batch, train
+from ident3d.benchmark.training.schedules import SCHEDULES
 from torch import nn
 
 from ident3d.errors import DataError
@@ -40,7 +41,7 @@ def norm(encoder):
 def run(settings=SETTINGS, checkpoint=None, source=batches, evaluate=norm):
     encoder = make_encoder()
     history = train(
-        encoder, Contrastive(Lp(2)), source, settings, evaluate=evaluate, checkpoint=checkpoint
+        encoder, InfoNCE(Loss(), 3), source, settings, evaluate=evaluate, checkpoint=checkpoint
     )
     return history, encoder.state_dict()
 
@@ -73,7 +74,7 @@ def test_curves_have_a_point_for_each_evaluation():
 
 
 def test_a_log_file_gets_lines_of_progress(monkeypatch, capsys):
-    monkeypatch.setattr("ident3d.benchmark.train.LINE_EVERY", 0)
+    monkeypatch.setattr("ident3d.benchmark.training.loop.LINE_EVERY", 0)
     run(evaluate=lambda encoder: {"r2": 0.5, "mcc": 0.25})
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == [
@@ -86,7 +87,14 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     run(replace(SETTINGS, checkpoint_seconds=0), tmp_path / "c")
     other = nn.Linear(3, 3)
     with pytest.raises(DataError, match="another model"):
-        train(other, Supervised(), batches, SETTINGS, evaluate=norm, checkpoint=tmp_path / "c")
+        train(
+            other,
+            make_objective(Loss(name="supervised"), 3),
+            batches,
+            SETTINGS,
+            evaluate=norm,
+            checkpoint=tmp_path / "c",
+        )
 
 
 @pytest.mark.parametrize("damage", [b"", b"garbage", b"\x80\x04pickle"])
@@ -104,7 +112,7 @@ def test_a_kill_while_saving_leaves_the_old_checkpoint(tmp_path, monkeypatch):
     def die(*arguments):
         raise Killed
 
-    monkeypatch.setattr(checkpoints.os, "replace", die)
+    monkeypatch.setattr("ident3d.files.os.replace", die)
     with pytest.raises(Killed):
         checkpoints.save(tmp_path / "c", {"encoder": encoder}, optimizer, {"step": 2})
     assert checkpoints.restore(tmp_path / "c", {"encoder": encoder}, optimizer) == {"step": 1}
@@ -139,7 +147,7 @@ def test_one_cycle_rises_and_falls_to_nothing():
 
 @pytest.mark.parametrize("piece", [5, 16, 31])
 def test_gradients_in_pieces_equal_those_in_one_piece(piece):
-    objective = Contrastive(Lp(2))
+    objective = InfoNCE(Loss(), 3)
     views = next(batches(0)).views
     gradients = []
     for rows in (None, piece):
@@ -148,30 +156,68 @@ def test_gradients_in_pieces_equal_those_in_one_piece(piece):
         for parameter in encoder.parameters():
             nn.init.normal_(parameter)
         doubled = [view.double() for view in views]
-        backward(encoder, encoder, doubled, lambda embedded: objective(embedded), rows)
+        backward(encoder, encoder, doubled, objective, micro_batch=rows)
         gradients.append([p.grad for p in encoder.parameters()])
     for whole, pieces in zip(*gradients, strict=True):
         torch.testing.assert_close(whole, pieces, rtol=1e-10, atol=1e-12)
 
 
-def test_pieces_draw_the_same_dropout_twice_and_move_statistics_once():
-    encoder = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5))
+def test_pieces_draw_the_same_dropout_twice():
+    encoder = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
     seen = []
-    encoder[2].register_forward_hook(lambda module, inputs, output: seen.append(output.detach()))
-    x = torch.randn(8, 3)
-    backward(encoder, encoder, [x], lambda embedded: embedded[0].square().mean(), 4)
+    encoder[1].register_forward_hook(lambda module, inputs, output: seen.append(output.detach()))
+    backward(encoder, encoder, [torch.randn(8, 3)], square, micro_batch=4)
     first, second = seen[:2], seen[2:]
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-    other = nn.BatchNorm1d(3)
-    for part in encoder[0](x).split(4):
-        other(part)
-    torch.testing.assert_close(encoder[1].running_mean, other.running_mean)
+
+
+def square(embedded):
+    return embedded[0].pow(2).mul(torch.arange(len(embedded[0]))[:, None]).mean()
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])  # None: the mean of all batches so far
+@pytest.mark.parametrize(("norm_rows", "piece"), [(4, 4), (4, 8), (5, 10), (6, 12)])
+def test_pieces_of_whole_groups_leave_batch_norm_as_it_is(norm_rows, piece, momentum):
+    x = torch.randn(24, 3, generator=torch.Generator().manual_seed(0)).double()
+    found = []
+    for micro_batch in (None, piece):
+        torch.manual_seed(1)
+        norm = nn.BatchNorm1d(8, momentum=momentum)
+        encoder = nn.Sequential(nn.Linear(3, 8), norm, nn.Tanh(), nn.Linear(8, 2)).double()
+        for _ in range(2):
+            value = backward(
+                encoder, encoder, [x], square, micro_batch=micro_batch, norm_rows=norm_rows
+            )
+        gradients = {name: p.grad for name, p in encoder.named_parameters()}
+        found.append({"loss": value, **gradients, **dict(encoder.named_buffers())})
+    assert {"1.running_mean", "1.running_var", "1.num_batches_tracked"} < set(found[0])
+    for name, whole in found[0].items():
+        torch.testing.assert_close(found[1][name], whole, rtol=1e-10, atol=1e-12, msg=name)
+    groups = [encoder[0](part) for part in x.split(norm_rows)]  # what `norm_rows` means
+    normal = torch.cat([(g - g.mean(0)) / (g.var(0, False) + norm.eps).sqrt() for g in groups])
+    with torch.no_grad():
+        expected = square([encoder[2:](normal)])
+    torch.testing.assert_close(found[1]["loss"], expected)
+
+
+@pytest.mark.parametrize(("norm_rows", "piece"), [(None, 4), (8, 4), (8, 12), (48, 8)])
+def test_pieces_that_batch_norm_would_notice_are_refused(norm_rows, piece):
+    encoder = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    with pytest.raises(ValueError, match=r"`micro_batch` must be a multiple of `norm_rows`, the"):
+        backward(
+            encoder, encoder, [torch.randn(24, 3)], square, micro_batch=piece, norm_rows=norm_rows
+        )
+
+
+def test_without_batch_norm_any_pieces_will_do():
+    encoder = nn.Linear(3, 3)
+    backward(encoder, encoder, [torch.randn(24, 3)], square, micro_batch=5, norm_rows=8)
 
 
 def test_mixed_precision_trains():
     def loss_of(encoder):
         x = next(batches(99)).views
-        return {"fit": Contrastive(Lp(2))([encoder(v) for v in x]).item()}
+        return {"fit": InfoNCE(Loss(), 3)([encoder(v) for v in x]).item()}
 
     history, _ = run(replace(SETTINGS, precision="bfloat16", steps=60), evaluate=loss_of)
     assert history.curves["fit"][-1] < history.curves["fit"][0]
@@ -183,8 +229,8 @@ def test_an_unknown_device_is_refused():
 
 
 KILLED_RUN = """
-import os, signal, sys, threading
-from ident3d.benchmark import synthetic_run, train
+import os, signal, sys
+from ident3d.benchmark.training import synthetic_run
 from ident3d.cli import main
 
 draw, limit = synthetic_run.train, int(sys.argv[1])

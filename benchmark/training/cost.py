@@ -6,15 +6,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ident3d.dataset import load
 from ident3d.errors import DataError
+from ident3d.loaders import as_tensor
 
-from ..encoders import make_head
-from ..encoders.image_encoders import image_encoder
-from ..settings.image_settings import ImageSettings
-from .gradients import backward
-from .image_run import UNTRAINED
+from ..encoders import make_encoder
+from ..encoders.baselines import BASELINES
+from ..losses import make_objective
+from ..settings.run_settings import ImageSettings
+from .gradients import backward, group_rows
 from .loop import make_optimizer, pick_device
-from .models import make_objective
 
 ROWS = 250_000  # of the published data set, where there is no data yet
 SIDE = 224
@@ -26,74 +27,68 @@ ACTIVATIONS = {"resnet18": 150, "compact": 10}  # floats
 
 def plan(settings: ImageSettings) -> str:
     """Tell steps, batches, memory, disk and time of a run; one piece of a step is measured."""
+    training, data = settings.training, settings.data
     side, rows, where = _data(settings)
-    images = _images_per_step(settings)
-    piece = min(settings.micro_batch or images, images)
-    lines = [
-        f"data: {where}",
-        f"pairs: {settings.pairs}, {', '.join(settings.conditionals)}",
-    ]
-    if settings.loss in UNTRAINED:
+    views = 2 * len(data.conditionals) + data.hard_count
+    images = training.batch * views
+    piece = min(training.micro_batch or images, images)
+    lines = [f"data: {where}", f"pairs: {data.pairs}, {', '.join(data.conditionals)}"]
+    if settings.loss.name in BASELINES:
         return "\n".join(f"  {line}" for line in [*lines, "no training"])
-    seconds, parameters = _measure(settings, side, min(piece, MEASURED))
+    device = pick_device(training.device)
+    seconds, parameters = _measure(settings, side, views, piece)
     # Pieces are embedded twice: once for the loss, once for their gradients.
     passes = 4 / 3 if piece < images else 1.0
-    total = settings.steps * images * seconds * passes
-    activations = piece * side**2 * ACTIVATIONS[settings.encoder] * FLOAT
+    total = training.steps * images * seconds * passes
+    activations = piece * side**2 * ACTIVATIONS[settings.model.encoder] * FLOAT
     memory = activations + 4 * parameters * FLOAT + 3 * images * side**2 * 3
     disk = rows * side**2 * 3
-    epochs = settings.steps * settings.batch / rows
-    device = pick_device(settings.device)
+    epochs = training.steps * training.batch / rows
     lines += [
-        f"steps: {settings.steps:,}, each {settings.batch} pairs ({images:,} images), "
+        f"steps: {training.steps:,}, each {training.batch} pairs ({images:,} images), "
         f"in pieces of {piece:,}; {epochs:,.1f} passes over the data",
-        f"encoder: {settings.encoder}, {parameters / 1e6:.1f} million weights, "
-        f"{settings.precision} on {device}",
+        f"encoder: {settings.model.encoder}, {parameters / 1e6:.1f} million weights, "
+        f"{training.precision} on {device}",
         f"memory: about {_size(memory)} to train (set micro_batch to need less)",
         f"disk: {_size(disk)} of images, {_size(3 * parameters * FLOAT)} for a checkpoint",
         f"time: {_time(total)} on {device}, at {1 / (seconds * passes):,.0f} images/s as measured "
-        f"now; a checkpoint every {settings.checkpoint_seconds:.0f} s, the same command resumes",
+        f"now; a checkpoint every {training.checkpoint_seconds:.0f} s, the same command resumes",
     ]
     return "\n".join(f"  {line}" for line in lines)
 
 
 def _data(settings: ImageSettings) -> tuple[int, int, str]:
     """Return side and rows of the data, and words for it; the published size if there is none."""
-    from ident3d.dataset import load
-
+    folder = settings.data.folder
     try:
-        found = load(Path(settings.data) / settings.splits[0])
+        found = load(Path(folder) / settings.data.splits[0])
     except (DataError, OSError):
-        missing = f"{settings.data} is not there yet; taken as {ROWS:,} images of {SIDE} px"
+        missing = f"{folder} is not there yet; taken as {ROWS:,} images of {SIDE} px"
         return SIDE, ROWS, missing
     side, rows = found.resolution[0], len(found)
     return side, rows, f"{found.path}, {rows:,} rows of {side} px"
 
 
-def _images_per_step(settings: ImageSettings) -> int:
-    views = 2 * len(settings.conditionals) + settings.hard_count
-    return settings.batch * views
-
-
-def _measure(settings: ImageSettings, side: int, count: int) -> tuple[float, int]:
+def _measure(settings: ImageSettings, side: int, views: int, piece: int) -> tuple[float, int]:
     """Return seconds per image, forward and backward, and the number of weights."""
     torch.manual_seed(0)
-    device = pick_device(settings.device)
-    head = make_head(settings.model_space, settings.dim)
+    training, dim = settings.training, settings.model.dim
+    device = pick_device(training.device)
+    count = min(piece, MEASURED)
     pixels = np.random.default_rng(0).integers(0, 256, (count, side, side, 3), np.uint8)
-    images = torch.from_numpy(pixels).to(device)
-    encoder = image_encoder(settings.encoder, settings.dim, head, images).to(device)
-    views = 2 * len(settings.conditionals) + settings.hard_count
-    objective = make_objective(settings).to(device)
-    optimizer = make_optimizer({"encoder": encoder, "objective": objective}, settings)
+    images = as_tensor(pixels).to(device)
+    encoder = make_encoder(settings.model, images, 1.0).to(device)
+    group_rows(encoder, views * training.batch, piece, training.norm_rows)  # refuses what would be
+    objective = make_objective(settings.loss, dim, len(settings.data.conditionals)).to(device)
+    optimizer = make_optimizer({"encoder": encoder, "objective": objective}, training)
     lengths = [count // views] * views
     used = images[: sum(lengths)]
-    latents = torch.zeros(len(used), settings.dim, device=device)
+    latents = torch.zeros(len(used), dim, device=device)
     seconds = []
     for _ in range(3):  # the first warms up
         began = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        backward(encoder, encoder, used.split(lengths), lambda e: objective(e, latents), None)
+        backward(encoder, encoder, used.split(lengths), lambda found: objective(found, latents))
         optimizer.step()
         if device.type == "cuda":
             torch.cuda.synchronize()
