@@ -23,16 +23,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 
 from ident3d.dataset import Dataset
 from ident3d.errors import choose
 
-from .data.images import ImageData
+from .data.images import Splits
 from .experiments.table4 import EXPERIMENTS
 from .plugins import entry_points, foreign, load_object
+from .settings.composed import Part
 from .settings.experiment import Experiment
-from .settings.image_settings import ImageSettings
+from .settings.run_settings import ImageSettings
 from .training.image_run import records
+from .training.loop import Batches
 
 GROUP = "ident3d.methods"
 Encoder = Callable[[Any], Any]  # as `ident3d.benchmark.scoring.embedding` takes them
@@ -60,13 +63,13 @@ class Task:
     batch: int
     seed: int
     checkpoint: Path | None
-    draw: Callable[[int, int], Any]
+    source: Batches
 
     def batches(self, first: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield anchors and positives, uint8 (batch, H, W, 3) each, `steps` times from `first`."""
-        for step in islice(range(self.steps), first, None):
-            anchors, positives, *_ = self.draw(self.seed, step).views
-            yield anchors.numpy(), positives.numpy()
+        """Yield anchors and positives, uint8 (batch, H, W, 3) each, of steps `first` to `steps`."""
+        for batch in islice(self.source(first), max(self.steps - first, 0)):
+            anchors, positives, *_ = (view.permute(0, 2, 3, 1).numpy() for view in batch.views)
+            yield anchors, positives
 
 
 class Method(Protocol):
@@ -79,10 +82,17 @@ class Method(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Foreign(Part):
+    """Whose method it is."""
+
+    method: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class MethodSettings(ImageSettings):
     """Settings of a tier, and whose method it is."""
 
-    method: str = ""
+    foreign: Foreign
 
 
 def find_method(spec: str) -> Method:
@@ -106,13 +116,20 @@ def is_method(name: str) -> bool:
 def experiment(spec: str) -> Experiment:
     """Return the experiment that trains a method on the pairs of `table4/1`, in all its tiers."""
     model = next(e for e in EXPERIMENTS if e.id == "table4/1")
-    tiers = {tier: _settings(s, spec) for tier, s in model.tiers.items()}
-    return Experiment(
-        f"table4/{spec.replace(':', '.')}",
-        f"{spec}, from outside",
-        find_method(spec).name,
-        tiers,
-        runner="ident3d.benchmark.methods:run",
+    tiers = {
+        tier: MethodSettings(**vars(s), foreign=Foreign(method=spec))
+        for tier, s in model.tiers.items()
+    }
+    name, title = f"table4/{spec.replace(':', '.')}", f"{spec}, from outside"
+    return replace(
+        model,
+        id=name,
+        title=title,
+        method=find_method(spec).name,
+        tiers=tiers,
+        run=run,
+        published={},
+        plan=None,
     )
 
 
@@ -120,27 +137,21 @@ def run(
     settings: MethodSettings, seed: int, checkpoint: Path | None, label: str
 ) -> list[dict[str, Any]]:
     """Fit a method from outside; return the fields of its records."""
-    method = find_method(settings.method)
-    data = ImageData(settings)
+    spec, data = settings.foreign.method, Splits(settings)
+    method = find_method(spec)
     task = Task(
         data=data.train[0],
-        dim=settings.dim,
-        conditional=settings.conditionals[0],
-        steps=settings.steps,
-        batch=settings.batch,
+        dim=settings.model.dim,
+        conditional=settings.data.conditionals[0],
+        steps=settings.training.steps,
+        batch=settings.training.batch,
         seed=seed,
         checkpoint=checkpoint,
-        draw=data.draw,
+        source=data.batches(seed, torch.device("cpu")),
     )
     began = time.monotonic()
-    with foreign(f"`fit` of {settings.method}"):
+    with foreign(f"`fit` of {spec}"):
         encoder = method.fit(task)
     if not callable(encoder):
-        raise ValueError(
-            f"`fit` of {settings.method} must return an encoder, got {type(encoder).__name__}."
-        )
+        raise ValueError(f"`fit` of {spec} must return an encoder, got {type(encoder).__name__}.")
     return records(settings, data, encoder, {"seconds": time.monotonic() - began})
-
-
-def _settings(settings: ImageSettings, spec: str) -> MethodSettings:
-    return replace(MethodSettings(steps=settings.steps), **vars(settings), method=spec)

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from .commands.options import LazyGroup, examples
-from .commands.versions import version_option
+from .commands.options import LazyGroup
 
 _HERE = "ident3d.commands"
 # name -> (where the click command lives, the line `ident3d --help` shows)
@@ -32,22 +31,14 @@ COMMANDS = {
     ),
 }
 
-BENCHMARK = ("torch", "torchvision", "sklearn", "jinja2", "safetensors")
-EXTRAS = {
-    "bpy": "render",
-    "ray": "ray",
-    "matplotlib": "plot",
-    **dict.fromkeys(BENCHMARK, "benchmark"),
-}
+BENCHMARK = ("torch", "torchvision", "sklearn", "matplotlib", "jinja2", "safetensors")
+EXTRAS = {"bpy": "render", "ray": "ray", **dict.fromkeys(BENCHMARK, "benchmark")}
 
 
 @click.group(
-    cls=LazyGroup,
-    table=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=examples("ident3d demo", "ident3d render --help"),
+    cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
 )
-@version_option
+@click.version_option(package_name="ident3d")
 def cli() -> None:
     """Ground-truth images and honest measurement for identifiable representation learning."""
 

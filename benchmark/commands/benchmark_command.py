@@ -3,11 +3,16 @@
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ident3d.commands.options import LazyGroup, echo_json, examples, json_option, table
+from ident3d.commands.options import LazyGroup, echo_json, json_option, table
 from ident3d.errors import DataError
+
+if TYPE_CHECKING:  # both import torch
+    from ..settings.experiment import Published
+    from ..training.jobs import Job
 
 # name -> (where the click command lives, the line `ident3d benchmark --help` shows)
 COMMANDS = {
@@ -29,25 +34,18 @@ COMMANDS = {
 }
 
 
-@click.group(
-    cls=LazyGroup,
-    table=COMMANDS,
-    epilog=examples("ident3d benchmark list", "ident3d benchmark run table1/5"),
-)
+@click.group(cls=LazyGroup, table=COMMANDS)
 def benchmark() -> None:
     """Reproduce the papers' experiments, and rank what others train."""
 
 
-@click.command(
-    "list",
-    epilog=examples("ident3d benchmark list table1", "ident3d benchmark list table4/1 --json"),
-)
+@click.command("list")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @json_option
 def list_(ids: tuple[str, ...], as_json: bool) -> None:
     """List experiments with the published scores, in percent. ID is as for `run`."""
     from ..experiments import select as experiments
-    from ..settings.experiment import plain
+    from ..settings.composed import plain
 
     chosen = experiments.select(ids or ["*"])
     if as_json:
@@ -68,20 +66,12 @@ def list_(ids: tuple[str, ...], as_json: bool) -> None:
     click.echo(table(rows, ["id", "method", "published", "what"]))
 
 
-@click.command(
-    epilog=examples(
-        "ident3d benchmark run table1/5 --seeds 3 --workers 2",
-        "ident3d benchmark run table4/1 --tier tiny --data demo/data",
-        "ident3d benchmark run my_module:MyMethod --tier small --data small",
-        "ident3d benchmark run 'aninfonce/*' --dry-run",
-    )
-)
+@click.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option(
     "--tier",
-    default="cpu",
-    show_default=True,
-    help="Size of the run: paper or cpu; table4: paper, small or tiny.",
+    help="Size of the run: paper, cpu (of images: small), or tiny (images alone); "
+    "default: the smallest whose data is there.",
 )
 @click.option("--data", type=click.Path(path_type=Path), help="Data set of an image experiment.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Seeds 0, 1, …")
@@ -91,7 +81,7 @@ def list_(ids: tuple[str, ...], as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Say what would be run, and stop.")
 def run(
     ids: tuple[str, ...],
-    tier: str,
+    tier: str | None,
     data: Path | None,
     seeds: int,
     out: Path,
@@ -112,31 +102,35 @@ def run(
     if data is not None:
         changed["data"] = str(data)
     chosen = experiments.select(ids)
-    rows = [experiment for experiment in chosen if tier in experiment.tiers]
-    if data is not None and not all(hasattr(row.tiers[tier], "data") for row in rows):
+    if data is not None and not any(one.check for one in chosen):
         raise ValueError("`--data` is for image experiments, such as table4; leave it out here.")
+    picked = [(one, experiments.pick_tier(one, tier, changed)) for one in chosen]
     jobs = [
-        Job(experiment, tier, experiment.settings(tier, changed).pinned(), seed, out, command)
-        for experiment in rows
+        Job(experiment, its[0], its[1].pinned(), seed, out, command)
+        for experiment, its in picked
+        if its is not None
         for seed in range(seeds)
     ]
     if not jobs:
         known = ", ".join(dict.fromkeys(name for one in chosen for name in one.tiers))
         raise ValueError(f"`tier` of {' '.join(ids)} must be one of {known}; got {tier!r}.")
+    if tier is None:
+        for name in dict.fromkeys(job.tier for job in jobs):
+            click.echo(f"Tier {name}: {experiments.TIERS[name]}")
     refused: list[str] = []
     done = finished(out, refused)
     for sentence in refused:
         click.echo(f"Not counted: {sentence}", err=True)
     todo = [job for job in jobs if job.key not in done]
     click.echo(f"{len(todo)} runs to do, {len(jobs) - len(todo)} already in {out}.")
-    if len(rows) < len(chosen):
-        click.echo(f"{len(chosen) - len(rows)} of the rows named have no tier {tier!r}.")
+    if without := sum(its is None for _, its in picked):
+        click.echo(f"{without} of the rows named have no tier {tier!r}.")
     if dry_run:
         for job in todo:
             state = "goes on" if (job.folder / "checkpoint.safetensors").exists() else "new"
             click.echo(f"{job.label}: {state}")
-            if plan := job.experiment.plan(job.settings):
-                click.echo(plan)
+            if job.experiment.plan is not None:
+                click.echo(job.experiment.plan(job.settings))
         return
     failed = [job for job, outcome in run_all(todo, workers) if not _told(job, outcome)]
     if failed:
@@ -145,7 +139,7 @@ def run(
         )
 
 
-def _told(job: object, outcome: Path | Exception) -> bool:
+def _told(job: "Job", outcome: Path | Exception) -> bool:
     """Say how a run went; return whether it went well."""
     from ..results import load
 
@@ -167,7 +161,7 @@ def _change(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _published(scores: dict[str, tuple[float, float | None]]) -> str:
+def _published(scores: "Published") -> str:
     from ..report.tables import show_pair
 
     return ", ".join(f"{name} {show_pair(name, *pair)}" for name, pair in scores.items())

@@ -5,27 +5,20 @@ Latents are uniform on a sphere, positives have density exp(-(z+ - z)' L (z+ - z
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from ..settings.experiment import Experiment
-from ..settings.synthetic_settings import Synthetic
-from .hard_negatives import HardNegatives
+from ..settings.experiment import Experiment, Published
+from ..settings.run_settings import Loss, Model, SyntheticData, SyntheticSettings, Training
+from ..training.synthetic_run import run
+from . import hard_negatives
+from .marginal import run_mismatch
 
-Score = dict[str, tuple[float, float | None]]
-
-PAPER = Synthetic(
-    space="sphere",
-    conditionals=(),
-    model_space="sphere",
-    learnable=False,
-    similarity="metric",
-    batch=1000,
-    steps=300_000,
-    lr=1e-4,
-    objective_lr=1e-3,
-    evaluations=100,
+PAPER = SyntheticSettings(
+    data=SyntheticData(space="sphere"),
+    model=Model(space="sphere", learnable=False),
+    loss=Loss(similarity="metric"),
+    training=Training(steps=300_000, batch=1000, lr=1e-4, objective_lr=1e-3, evaluations=100),
 )
 # What the `cpu` tier changes; docs/benchmark.md has the measurements behind it.
 CPU: dict[str, Any] = {
@@ -42,9 +35,9 @@ CPU: dict[str, Any] = {
 SHORT = CPU | {"steps": 1500, "evaluations": 10}
 # Plain InfoNCE: a unit sphere and one fixed temperature, as in their equation 1. They do not say
 # which; at 2 the style dimensions are lost as they report, at 1 or learned only in part.
-PLAIN = {"similarity": "dot", "tau": 2.0, "objective_lr": None}
+PLAIN: dict[str, Any] = {"similarity": "dot", "tau": 2.0, "objective_lr": None}
 # Where one width is right for all dimensions: a sphere of the size that the theory predicts.
-ISOTROPIC = PLAIN | {"tau": 1.0, "learnable": True, "size": None}
+ISOTROPIC: dict[str, Any] = PLAIN | {"tau": 1.0, "learnable": True, "size": None}
 
 
 def diagonal(*parts: tuple[float, int]) -> str:
@@ -61,24 +54,24 @@ def _conditional(values: Sequence[float]) -> str:
     return "anisotropic:" + ",".join(f"{value:g}" for value in values)
 
 
-def _settings(*conditionals: str, **changes: Any) -> Synthetic:
+def _settings(*conditionals: str, **changes: Any) -> SyntheticSettings:
     dim = conditionals[0].count(",") + 1
-    return replace(PAPER, conditionals=conditionals, dim=dim, **changes)
+    return PAPER.with_(conditionals=conditionals, dim=dim, **changes)
 
 
-def _pair(name: str, title: str, conditional: str, ours: Score) -> Iterator[Experiment]:
+def _pair(name: str, title: str, conditional: str, ours: Published) -> Iterator[Experiment]:
     """Yield an experiment with AnInfoNCE, and the same with plain InfoNCE."""
     paper = _settings(conditional)
     # At 4,000 steps one seed of three still has a dimension between content and style.
     steps = 8000 if name == "bimodal" else CPU["steps"]
-    tiers = {"paper": paper, "cpu": replace(paper, **CPU | {"steps": steps})}
-    yield Experiment(f"aninfonce/{name}", title, "AnInfoNCE", tiers, ours)
-    plain = {tier: replace(settings, **PLAIN) for tier, settings in tiers.items()}
-    yield Experiment(f"aninfonce/{name}/infonce", title, "InfoNCE", plain)
+    tiers = {"paper": paper, "cpu": paper.with_(**CPU | {"steps": steps})}
+    yield Experiment(f"aninfonce/{name}", title, "AnInfoNCE", tiers, run, ours)
+    plain = {tier: settings.with_(**PLAIN) for tier, settings in tiers.items()}
+    yield Experiment(f"aninfonce/{name}/infonce", title, "InfoNCE", plain, run)
     if name == "bimodal":
-        plain = {tier: replace(settings, **ISOTROPIC) for tier, settings in tiers.items()}
+        plain = {tier: settings.with_(**ISOTROPIC) for tier, settings in tiers.items()}
         method = "InfoNCE, learned temperature"
-        yield Experiment(f"aninfonce/{name}/temperature", title, method, plain)
+        yield Experiment(f"aninfonce/{name}/temperature", title, method, plain, run)
 
 
 def _recovery() -> Iterator[Experiment]:
@@ -92,19 +85,18 @@ def _recovery() -> Iterator[Experiment]:
 
 
 def _hard_negatives() -> Iterator[Experiment]:
-    scan = HardNegatives(steps=50)
-    title = "L+ = 150, L- = 100: loss of the true latents against the metric"
+    scan = hard_negatives.ScanSettings()
     yield Experiment(
         "aninfonce/hard-negatives",
-        title,
+        "L+ = 150, L- = 100: loss of the true latents against the metric",
         "True latents",
-        {"paper": scan, "cpu": scan},
+        {"cpu": scan, "paper": scan},
+        hard_negatives.run,
         {"optimum": (50.0, None)},
-        "ident3d.benchmark.experiments.hard_negatives:run",
     )
     # The paper fine-tunes a trained encoder; here hard negatives join one half-way.
     paper = {"positive": 150, "negative": 100, "dim": 20}
-    later = {"hard_from": PAPER.steps // 2}
+    later = {"hard_from": PAPER.training.steps // 2}
     # As starved of overlap, in half the dims. There 2/3 of L+ is too hard: docs/benchmark.md.
     small = {"positive": 75, "negative": 10, "dim": 10}
     for count, name, method in (
@@ -121,7 +113,7 @@ def _hard_negatives() -> Iterator[Experiment]:
             for tier, size, changes in (("paper", paper, later), ("cpu", small, SHORT))
         }
         title = f"L+ = 150 (cpu: 75), {count} hard negatives, L- = 100 (cpu: 10)"
-        yield Experiment(f"aninfonce/hard-negatives/{name}", title, method, tiers)
+        yield Experiment(f"aninfonce/hard-negatives/{name}", title, method, tiers, run)
 
 
 def _ensemble() -> Iterator[Experiment]:
@@ -131,19 +123,19 @@ def _ensemble() -> Iterator[Experiment]:
         diagonal((400, 3), (250, 8), (15, 9)),
     )
     small = (diagonal((40, 2), (2, 3), (25, 3)), diagonal((40, 2), (25, 3), (2, 3)))
-    losses = {
+    losses: dict[str, tuple[str, dict[str, Any], float]] = {
         "infonce": ("InfoNCE", {"loss": "pooled", **PLAIN}, 0.48),
         "aninfonce": ("AnInfoNCE", {"loss": "pooled"}, 0.93),
         "ensemble": ("AnInfoNCE ensemble", {"loss": "ensemble"}, 0.98),
     }
     for name, (method, changes, r2) in losses.items():
         tiers = {
-            "paper": replace(_settings(*paper), **changes),
-            "cpu": replace(_settings(*small), **SHORT | changes),
+            "paper": _settings(*paper).with_(**changes),
+            "cpu": _settings(*small).with_(**SHORT | changes),
         }
         title = "L = (400, 15, 250) and (400, 250, 15); cpu: 40, 2, 25"
         published = {"r2": (r2, None)}
-        yield Experiment(f"aninfonce/ensemble/{name}", title, method, tiers, published)
+        yield Experiment(f"aninfonce/ensemble/{name}", title, method, tiers, run, published)
 
 
 def _tricl() -> Iterator[Experiment]:
@@ -153,15 +145,15 @@ def _tricl() -> Iterator[Experiment]:
     for name, title in words.items():
         tiers = {
             "paper": _settings(paper[name]),
-            "cpu": replace(_settings(small[name]), **SHORT),
+            "cpu": _settings(small[name]).with_(**SHORT),
         }
-        yield Experiment(f"aninfonce/tricl/{name}/aninfonce", title, "AnInfoNCE", tiers)
+        yield Experiment(f"aninfonce/tricl/{name}/aninfonce", title, "AnInfoNCE", tiers, run)
         # Decorrelated features of variance 1 have length sqrt(dim).
         tiers = {
-            tier: replace(s, loss="tricl", size=math.sqrt(s.dim), metric_start=1.0)
+            tier: s.with_(loss="tricl", size=math.sqrt(s.model.dim), metric_start=1.0)
             for tier, s in tiers.items()
         }
-        yield Experiment(f"aninfonce/tricl/{name}/tricl", title, "TriCL", tiers)
+        yield Experiment(f"aninfonce/tricl/{name}/tricl", title, "TriCL", tiers, run)
 
 
 def _batch_dimension() -> Iterator[Experiment]:
@@ -173,10 +165,10 @@ def _batch_dimension() -> Iterator[Experiment]:
     for tier, (dims, values, batches, changes) in grids.items():
         for dim, value, batch in product(dims, values, batches):
             settings = _settings(diagonal((value, dim)))
-            settings = replace(settings, **changes | ISOTROPIC | {"batch": batch})
+            settings = settings.with_(**changes | ISOTROPIC | {"batch": batch})
             name = f"aninfonce/batch-dimension/d{dim}-l{value}-b{batch}"
             title = f"{dim} dims, L = {value}, batch {batch}"
-            yield Experiment(name, title, "InfoNCE", {tier: settings})
+            yield Experiment(name, title, "InfoNCE", {tier: settings}, run)
 
 
 def _mismatch() -> Iterator[Experiment]:
@@ -187,12 +179,12 @@ def _mismatch() -> Iterator[Experiment]:
             "opposite": True,
         }
         tiers = {
-            "paper": replace(_settings(diagonal((25, 10))), **changes),
-            "cpu": replace(_settings(diagonal((25, 4))), **SHORT | changes),
+            "paper": _settings(diagonal((25, 10))).with_(**changes),
+            "cpu": _settings(diagonal((25, 4))).with_(**SHORT | changes),
         }
         title = f"trained on vMF({kappa}) at one pole, scored at the other"
-        runner = "ident3d.benchmark.experiments.marginal_study:run_mismatch"
-        yield Experiment(f"aninfonce/mismatch/{kappa}", title, "InfoNCE", tiers, {}, runner)
+        name = f"aninfonce/mismatch/{kappa}"
+        yield Experiment(name, title, "InfoNCE", tiers, run_mismatch)
 
 
 EXPERIMENTS: Sequence[Experiment] = (

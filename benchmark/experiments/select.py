@@ -1,23 +1,22 @@
 """Every experiment of the benchmark, by id; what the papers say of it; and how to pick some."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from ident3d.errors import hint
+from ident3d.errors import DataError, hint
 
 from .. import methods
+from ..settings.composed import Composed
 from ..settings.experiment import Experiment
+from ..settings.run_settings import ImageSettings
+from ..settings.tiers import TIERS as SIZES
+from ..settings.tiers import find_tier
 from . import aninfonce as aninfonce_rows
 from . import marginal as marginal_rows
 from . import table4
 from . import tables_1_2 as table_rows
 
-TIERS = {
-    "paper": "The settings of the papers; hours on a GPU.",
-    "cpu": "The same row made small enough for two cores: minutes.",
-    "small": "Images of 64 px, a few thousand rendered pairs: for two cores, longer than tiny.",
-    "tiny": "Images of 64 px, position alone, a thousand rendered pairs: a minute or two.",
-}
+TIERS = {name: tier.words for name, tier in SIZES.items()}
 FAMILIES = {
     "table1": "Table 1: identifiability up to affine maps (R2), Zimmermann et al. 2021",
     "table2": "Table 2: identifiability up to permutations (MCC), Zimmermann et al. 2021",
@@ -52,6 +51,45 @@ def select(names: Sequence[str]) -> list[Experiment]:
             )
         wanted |= found
     return [e for e in EXPERIMENTS.values() if e.id in wanted] + outside
+
+
+def pick_tier(
+    experiment: Experiment, name: str | None, changes: Mapping[str, str]
+) -> tuple[str, Composed] | None:
+    """Return the tier that a name means, and its settings; None if the experiment has no such.
+
+    Without a name it is the smallest tier whose data is there; of synthetic data it always is.
+    """
+    if name is not None:
+        tier = find_tier(experiment.tiers, name)
+        return None if tier is None else (tier, experiment.tiers[tier].read(changes))
+    found = {tier: settings.read(changes) for tier, settings in experiment.tiers.items()}
+    for tier, settings in found.items():
+        try:
+            if experiment.check is not None:
+                experiment.check(settings)
+            return tier, settings
+        except (DataError, ValueError, OSError):
+            continue
+    raise DataError(_how_to_render(experiment, next(iter(found)), found))
+
+
+def _how_to_render(experiment: Experiment, tier: str, found: Mapping[str, Composed]) -> str:
+    """Say what the smallest tier of an image experiment needs, and how to make it."""
+    settings, size = found[tier], SIZES[tier].images
+    assert isinstance(settings, ImageSettings) and size is not None
+    data = settings.data
+    folder, look = data.folder, f" {size.look}" * bool(size.look)
+    render = [
+        f"`ident3d render DATA --split {split} --size {size.rows[0]} --pairs {conditional}{look}`"
+        for split, conditional in zip(data.splits, data.conditionals, strict=True)
+    ]
+    render.append(f"`ident3d render DATA --split test --size {size.rows[1]}{look}`")
+    return (
+        f"{folder} has no images for {experiment.id} in any of its tiers, {', '.join(found)}: make "
+        f"those of {tier} by {' and '.join(render)}, then add --data DATA; `ident3d demo` does all "
+        "of it."
+    )
 
 
 def published(experiment: str) -> dict[str, tuple[float, float | None]]:

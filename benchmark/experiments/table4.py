@@ -4,48 +4,24 @@ A row says what makes its pairs and what the model assumes; a tier says how larg
 table 4 scored on training rows: its scores stand in the same records, as `r2_train`, `mcc_train`.
 """
 
-from dataclasses import replace
 from typing import Any
 
+from ..data.images import Splits
 from ..settings.experiment import Experiment
-from ..settings.image_settings import ImageSettings
-
-RUNNER = "ident3d.benchmark.training.image_run:run"
-PLANNER = "ident3d.benchmark.training.image_plan:plan"
+from ..settings.run_settings import ImageData, ImageSettings, Model, Training
+from ..settings.tiers import TIERS, Images
+from ..training.cost import plan
+from ..training.image_run import run
 
 # The settings of the paper: batch 512, Adam 1e-4, 200,000 steps, pairs looked up in 250,000 rows.
-# Pieces of 512: anchors and positives pass through batch-norm apart, as released.
-PAPER = ImageSettings(steps=200_000, lr=1e-4, evaluations=100, pairs="nearest", micro_batch=512)
-
-# 64 px, a few thousand pairs. Two uniform rows are a positive's distance apart so rarely that at
-# width 0.1 a batch of 128 would hold no negative worth telling apart; at 0.3 they overlap.
-SMALL: dict[str, Any] = {
-    "pairs": "exact",
-    "micro_batch": None,
-    "size": None,
-    "batch": 128,
-    "steps": 80,
-    "lr": 1e-3,
-    "schedule": "one-cycle",
-    "evaluations": 4,
-    "train_rows": 1_000,
-    "watched": 500,
-}
-
-# 64 px, position alone, a thousand pairs: three dimensions, so 128 rows overlap at width 0.2.
-TINY: dict[str, Any] = SMALL | {
-    "dim": 3,
-    "encoder": "compact",
-    "steps": 2_000,
-    "lr": 1e-2,
-    "evaluations": 10,
-}
-WIDTH = {"paper": 0.1, "small": 0.3, "tiny": 0.2}
-# What the AnInfoNCE rows use: known widths, different for each group of factors.
-MIXED = {
-    "paper": "position=normal:0.1,rotation=normal:0.2,light=normal:0.1,hue=normal:0.15",
-    "small": "position=normal:0.2,rotation=normal:0.45,light=normal:0.3,hue=normal:0.3",
-}
+# Anchors and positives pass through batch-norm apart, 512 rows each, as released.
+PAPER = ImageSettings(
+    data=ImageData(pairs="nearest"),
+    model=Model(encoder="resnet18"),
+    training=Training(
+        steps=200_000, batch=512, lr=1e-4, evaluations=100, norm_rows=512, micro_batch=512
+    ),
+)
 
 # id, title, method, what it changes, published R2 and MCC in percent: test, then train (table 5)
 Row = tuple[str, str, str, dict[str, Any], tuple[float, ...]]
@@ -106,34 +82,34 @@ BEYOND: tuple[Row, ...] = (
 def _experiment(row: Row) -> Experiment:
     name, title, method, changes, published = row
     tiers = {
-        tier: _settings(name, tier, replace(PAPER, **base), changes)
-        for tier, base in (("paper", {}), ("small", SMALL), ("tiny", TINY))
-        if tier in MIXED or "conditionals" in changes
+        tier: _settings(name, size.images, changes)
+        for tier, size in TIERS.items()
+        if size.images and (size.images.mixed or "conditionals" in changes)
     }
     names = ("r2", "mcc", "r2_train", "mcc_train")
     scores = {k: (v / 100, None) for k, v in zip(names, published, strict=False)}
-    return Experiment(f"table4/{name}", title, method, tiers, scores, RUNNER, PLANNER)
+    return Experiment(f"table4/{name}", title, method, tiers, run, scores, plan, Splits)
 
 
-def _settings(name: str, tier: str, base: ImageSettings, changes: dict[str, Any]) -> ImageSettings:
+def _settings(name: str, tier: Images, changes: dict[str, Any]) -> ImageSettings:
     """Return a row's settings in a tier: its conditional at the tier's width."""
-    width, changes = WIDTH[tier], dict(changes)
-    normal, kind = f"normal:{width}", changes.pop("conditionals", "mixed")
-    conditionals = {"normal": normal, "laplace": f"laplace:{width}", "mixed": MIXED.get(tier)}
+    base, changes = PAPER.with_(**tier.changes), dict(changes)
+    normal, kind = f"normal:{tier.width}", changes.pop("conditionals", "mixed")
+    conditionals = {"normal": normal, "laplace": f"laplace:{tier.width}", "mixed": tier.mixed}
     changes["conditionals"] = (conditionals[kind],)
-    rendered = base.pairs == "exact" and not name.startswith("pairs/")
+    rendered = base.data.pairs == "exact" and not name.startswith("pairs/")
     if rendered and kind != "normal":
         changes["splits"] = (f"train-{kind}",)
     if name == "ensemble":
-        changes["conditionals"] = (normal, conditionals["mixed"])
+        changes["conditionals"] = (normal, tier.mixed)
         changes["splits"] = ("train", "train-mixed") if rendered else ("train", "train")
     if name.startswith("pairs/"):
         changes["pairs"] = name.removeprefix("pairs/")
     if changes.get("hard_count"):
-        changes["hard"] = f"normal:{2 * width:g}"
+        changes["hard"] = f"normal:{2 * tier.width:g}"
     if changes.get("similarity") == "metric":
-        changes["metric_start"] = 0.5 / width**2
-    return replace(base, **changes)
+        changes["metric_start"] = 0.5 / tier.width**2
+    return base.with_(**changes)
 
 
 EXPERIMENTS = tuple(map(_experiment, (*ROWS, *BEYOND)))

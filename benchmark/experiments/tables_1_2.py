@@ -5,17 +5,18 @@ rest. Widths are those of the papers in either tier, except where a row says oth
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
+from ..losses import make_similarity
 from ..settings.experiment import Experiment
-from ..settings.synthetic_settings import Synthetic
+from ..settings.run_settings import SyntheticData, SyntheticSettings, Training
+from ..settings.tiers import TIERS
+from ..training.synthetic_run import run
 
 Numbers = tuple[float, float]  # percent: mean, std
 
 BOX = "box:0:1"
 LAPLACE, NORMAL, GENNORM = "laplace:0.05", "normal:0.05", "gennorm:3:0.05"
-MODELS = {"dot": "vMF", "l1": "Laplace", "l2": "Normal", "l3": "GenNorm(3)"}
 
 # space, marginal, conditional, model space, similarity, R2; then identity, supervised where given
 TABLE1 = (
@@ -53,23 +54,16 @@ TABLE2 = (
     (BOX, "uniform", NORMAL, "unbounded", "l3", (43.80, 2.15)),
 )
 
-# What the `cpu` tier changes; docs/benchmark.md has the measurements behind it.
-CPU: dict[str, Any] = {
-    "dim": 4,  # so that a few hundred negatives overlap with a positive
-    "encoder": "whitened",
-    "widths": (64, 64, 64),
-    "size": None,
-    "batch": 512,
-    "steps": 2000,
-    "lr": 1e-2,
-    "schedule": "one-cycle",
-}
+PAPER = SyntheticSettings(
+    data=SyntheticData(space="sphere"),
+    training=Training(steps=300_000, batch=6144, evaluations=100),
+)
 # A box that may grow leaves room for a rotated cube, which fits a normal conditional as well.
 FIXED = {"learnable": False}
 # GenNorm(3; 0.05) is narrower than Normal(0.05): at twice the width negatives overlap again.
 WIDTH_3 = 0.1
 WIDER = {"conditionals": (f"gennorm:3:{WIDTH_3}",)}
-# Further changes for single rows.
+# Further changes that the `cpu` tier makes in single rows.
 CPU_ROWS: dict[str, dict[str, Any]] = {
     # Here positives are spread wider than anchors; negatives must be spread like positives.
     "table1/11": {"negatives": "positives"},
@@ -85,39 +79,45 @@ CPU_ROWS: dict[str, dict[str, Any]] = {
 }
 
 
-def _experiments(table: str, score: str, rows: tuple) -> Iterator[Experiment]:
+def in_tiers(paper: SyntheticSettings, name: str = "") -> dict[str, SyntheticSettings]:
+    """Return the settings of a row in all tiers that have synthetic ones."""
+    return {
+        tier: paper.with_(**{**size.tables, **(CPU_ROWS.get(name, {}) if tier == "cpu" else {})})
+        for tier, size in TIERS.items()
+        if size.tables is not None
+    }
+
+
+def _experiments(table: str, score: str, rows: tuple[Any, ...]) -> Iterator[Experiment]:
     for number, row in enumerate(rows, start=1):
         space, marginal, conditional, model_space, similarity, ours, *baselines = row
         name = f"{table}/{number}"
-        paper = Synthetic(
-            steps=300_000,
-            evaluations=100,
+        paper = PAPER.with_(
             space=space,
             marginal=marginal,
             conditionals=(conditional,),
             model_space=model_space,
             similarity=similarity,
         )
-        cpu = replace(paper, evaluations=10, **CPU | CPU_ROWS.get(name, {}))
-        tiers = {"paper": paper, "cpu": cpu}
-        note = "" if cpu.conditionals == paper.conditionals else f" (cpu: {WIDTH_3})"
+        tiers = in_tiers(paper, name)
+        note = f" (cpu: {WIDTH_3})" if "conditionals" in CPU_ROWS.get(name, {}) else ""
         process = f"{space.split(':')[0]}, {marginal}, {conditional}{note}"
-        title = f"{process} → {model_space}, {MODELS[similarity]}"
-        yield Experiment(name, title, "InfoNCE", tiers, {score: _fractions(ours)})
+        words = make_similarity(similarity, paper.model.dim).conditional
+        title = f"{process} → {model_space}, {words}"
+        yield Experiment(name, title, "InfoNCE", tiers, run, {score: _fractions(ours)})
         for loss, numbers in zip(("identity", "supervised"), baselines, strict=False):
             if numbers is None:
                 continue
             words = f"{process} → {'' if loss == 'identity' else model_space + ', '}{loss}"
             baseline = {tier: _baseline(settings, loss) for tier, settings in tiers.items()}
-            yield Experiment(
-                f"{name}/{loss}", words, loss.capitalize(), baseline, {score: _fractions(numbers)}
-            )
+            scores = {score: _fractions(numbers)}
+            yield Experiment(f"{name}/{loss}", words, loss.capitalize(), baseline, run, scores)
 
 
-def _baseline(settings: Synthetic, loss: str) -> Synthetic:
+def _baseline(settings: SyntheticSettings, loss: str) -> SyntheticSettings:
     # Supervision has no use for a box of the wrong size.
-    size = None if settings.encoder == "whitened" else settings.size
-    return replace(settings, loss=loss, size=size, learnable=True)
+    size = None if settings.model.encoder == "whitened" else settings.model.size
+    return settings.with_(loss=loss, size=size, learnable=True)
 
 
 def _fractions(numbers: Numbers) -> tuple[float, float]:

@@ -4,8 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tomllib
+import torch
 from ident3d.benchmark import methods
-from ident3d.benchmark.experiments import select as experiments
+from ident3d.benchmark.experiments import EXPERIMENTS
 from ident3d.benchmark.methods import find_method
 from ident3d.benchmark.results import load_all
 
@@ -53,11 +54,16 @@ def test_the_example_runs_and_is_recorded(example, data, tmp_path, name):
 
 
 def test_the_same_batches_every_time(data):
-    settings = experiments.EXPERIMENTS["table4/1"].settings("tiny", {"data": str(data)})
-    served = methods.ImageData(settings)
-    task = methods.Task(served.train[0], 3, "normal:0.2", 5, settings.batch, 7, None, served.draw)
+    served = methods.Splits(EXPERIMENTS["table4/1"].tiers["tiny"].with_(data=str(data)))
+    source = served.batches(7, torch.device("cpu"))
+    task = methods.Task(served.train[0], 3, "normal:0.2", 5, 128, 7, None, source)
     whole = list(task.batches())
-    assert len(whole) == 5 and whole[0][0].dtype == np.uint8
+    assert len(whole) == 5 and whole[0][0].dtype == np.uint8 and not list(task.batches(6))
+    assert whole[0][0].shape == (128, 16, 16, 3)
+    trained_on = source(0)  # our own encoders see the same
+    for pair in whole:
+        for ours, theirs in zip(next(trained_on).views, pair, strict=True):
+            assert np.array_equal(ours.permute(0, 2, 3, 1), theirs)
     later = list(task.batches(3))
     assert np.array_equal(later[0][1], whole[3][1])
     assert not np.array_equal(whole[0][0], whole[1][0])
@@ -96,9 +102,7 @@ def test_what_is_no_method_is_refused(data, tmp_path, capsys):
         find_method("module:")
     with pytest.raises(ValueError, match="must be one of"):
         find_method("not-installed")
-    settings = methods.MethodSettings(
-        **vars(experiments.EXPERIMENTS["table4/1"].settings("tiny", {"data": str(data)})),
-        method=f"{__name__}:NoEncoder",
-    )
+    row = methods.experiment(f"{__name__}:NoEncoder")
+    settings = row.tiers["tiny"].read({"data": str(data)})
     with pytest.raises(ValueError, match="must return an encoder, got NoneType"):
         methods.run(settings, 0, None, "x")

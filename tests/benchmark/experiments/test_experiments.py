@@ -1,27 +1,26 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from ident3d.benchmark.data import synthetic
 from ident3d.benchmark.data.mixing import make_mixing
+from ident3d.benchmark.data.synthetic import Process
 from ident3d.benchmark.encoders.theory import stretch
-from ident3d.benchmark.experiments import hard_negatives
-from ident3d.benchmark.experiments import marginal_study as marginals
+from ident3d.benchmark.experiments import hard_negatives, marginal
 from ident3d.benchmark.experiments import select as experiments
-from ident3d.benchmark.settings.experiment import plain
-from ident3d.benchmark.settings.synthetic_settings import Synthetic
+from ident3d.benchmark.losses import OBJECTIVES, Metric, make_objective, make_similarity
+from ident3d.benchmark.settings.composed import plain
+from ident3d.benchmark.settings.run_settings import SyntheticSettings
+from ident3d.benchmark.settings.tiers import TIERS
 from ident3d.benchmark.training import synthetic_run
-from ident3d.benchmark.training.models import OBJECTIVES, make_encoder, make_objective
 
 from ident3d.conditionals import parse
-from ident3d.spaces import Sphere
+from ident3d.spaces import Sphere, Unbounded
 
 SYNTHETIC = [
     (experiment, tier, settings)
     for experiment in experiments.EXPERIMENTS.values()
     for tier, settings in experiment.tiers.items()
-    if isinstance(settings, Synthetic)
+    if isinstance(settings, SyntheticSettings)
 ]
 
 
@@ -37,19 +36,21 @@ def test_every_row_of_the_issue_is_there():
 @pytest.mark.parametrize("table", ["table1", "table2"])
 def test_tiers_agree_in_what_makes_a_row(table):
     for experiment in experiments.select([table]):
-        paper, cpu = experiment.tiers["paper"], experiment.tiers["cpu"]
+        paper, cpu = (plain(experiment.tiers[tier]) for tier in ("paper", "cpu"))
         for name in ("space", "marginal", "model_space", "similarity", "loss", "tau"):
-            assert getattr(paper, name) == getattr(cpu, name), (experiment.id, name)
-        families = [[c.split(":")[0] for c in s.conditionals] for s in (paper, cpu)]
+            assert paper[name] == cpu[name], (experiment.id, name)
+        families = [[c.split(":")[0] for c in s["conditionals"]] for s in (paper, cpu)]
         assert families[0] == families[1]
 
 
 def test_paper_tier_has_the_settings_of_the_papers():
     row = experiments.EXPERIMENTS["table2/2"].tiers["paper"]
-    assert (row.dim, row.batch, row.steps, row.lr, row.size) == (10, 6144, 300_000, 1e-4, 1.0)
+    assert (row.training.batch, row.training.steps, row.training.lr) == (6144, 300_000, 1e-4)
+    assert (row.model.dim, row.model.size) == (10, 1.0)
     row = experiments.EXPERIMENTS["aninfonce/bimodal"].tiers["paper"]
-    assert (row.dim, row.batch, row.steps, row.objective_lr) == (10, 1000, 300_000, 1e-3)
-    assert row.true_metrics == [(5.0,) * 5 + (25.0,) * 5]
+    assert (row.training.batch, row.training.steps) == (1000, 300_000)
+    assert (row.model.dim, row.training.objective_lr) == (10, 1e-3)
+    assert Process.read(row).metrics == [[5.0] * 5 + [25.0] * 5]
 
 
 def test_published_numbers_are_fractions():
@@ -81,62 +82,63 @@ def test_selection_by_id_prefix_and_pattern():
     ],
 )
 def test_predicted_stretch_of_matching_models(conditional, similarity, expected):
-    assert stretch(parse(conditional), similarity) == pytest.approx(expected)
+    assert stretch(parse(conditional), make_similarity(similarity, 2)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("conditional", ["normal:0.05", "laplace:0.05", "gennorm:3:0.05"])
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_predicted_stretch_is_the_most_likely_one(conditional, p):
-    noise = parse(conditional).sample(
-        np.zeros((200_000, 1)), np.random.default_rng(0), synthetic.parse_space("unbounded")
-    )
+    noise = parse(conditional).sample(np.zeros((200_000, 1)), np.random.default_rng(0), Unbounded())
     scales = np.linspace(5, 60, 1101)
     moment = (np.abs(noise) ** p).mean()
     likelihood = np.log(scales) - scales**p * moment  # of exp(-|s d|^p), normalised by s
     best = scales[likelihood.argmax()]
-    assert stretch(parse(conditional), f"l{p}") == pytest.approx(best, rel=0.02)
+    assert stretch(parse(conditional), make_similarity(f"l{p}", 2)) == pytest.approx(best, rel=0.02)
 
 
 @pytest.mark.parametrize("experiment, tier, settings", SYNTHETIC[::7])
 def test_models_of_experiments_can_be_built(experiment, tier, settings):
-    small = replace(settings, batch=4)
-    mixing = make_mixing(settings.dim, np.random.default_rng(0), draws=2)
-    encoder = make_encoder(small, mixing, 0)
-    if settings.loss == "identity":
-        assert settings.loss not in OBJECTIVES
+    process = Process.read(settings)
+    mixing = make_mixing(process.dim, np.random.default_rng(0), draws=2)
+    encoder = synthetic_run.build(settings, process, mixing, 0)
+    if settings.loss.name == "identity":
+        assert settings.loss.name not in OBJECTIVES
         return
-    batch = next(synthetic.batches(small.process, mixing, 4, 0)(0))
+    batch = next(synthetic.batches(process, mixing, 4, 0)(0))
     embedded = [encoder(view) for view in batch.views]
-    assert torch.isfinite(make_objective(small)(embedded, batch.latents))
+    objective = make_objective(settings.loss, process.dim, len(process.conditionals))
+    assert torch.isfinite(objective(embedded, batch.latents))
 
 
 def test_a_batch_depends_on_seed_and_step_alone():
     settings = experiments.EXPERIMENTS["table2/3"].tiers["cpu"]
-    mixing = make_mixing(settings.dim, np.random.default_rng(0), draws=2)
-    source = synthetic.batches(settings.process, mixing, 8, 3)
+    process = Process.read(settings)
+    mixing = make_mixing(process.dim, np.random.default_rng(0), draws=2)
+    source = synthetic.batches(process, mixing, 8, 3)
     stream = source(0)
     third = [next(stream) for _ in range(3)][2]
     again = next(source(2))
     assert torch.equal(third.views[1], again.views[1])
-    other = next(synthetic.batches(settings.process, mixing, 8, 4)(2))
+    other = next(synthetic.batches(process, mixing, 8, 4)(2))
     assert not torch.equal(third.views[1], other.views[1])
 
 
 def test_a_whitened_encoder_starts_as_a_rotation():
-    settings = replace(experiments.EXPERIMENTS["table1/5"].tiers["cpu"], size=1.0)
-    mixing = make_mixing(settings.dim, np.random.default_rng(0), draws=2)
-    encoder = make_encoder(settings, mixing, 0)
+    settings = experiments.EXPERIMENTS["table1/5"].tiers["cpu"].with_(size=1.0)
+    process = Process.read(settings)
+    mixing = make_mixing(process.dim, np.random.default_rng(0), draws=2)
+    encoder = synthetic_run.build(settings, process, mixing, 0)
     rng = np.random.default_rng(1)
-    features = encoder(mixing(synthetic.as_tensor(settings.process.anchors(20_000, rng))))
-    torch.testing.assert_close(torch.cov(features.T), torch.eye(settings.dim), atol=0.05, rtol=0)
+    features = encoder(mixing(synthetic.as_tensor(process.anchors(20_000, rng))))
+    torch.testing.assert_close(torch.cov(features.T), torch.eye(process.dim), atol=0.05, rtol=0)
 
 
 def test_true_latents_have_no_gap_to_themselves():
-    settings = experiments.EXPERIMENTS["aninfonce/bimodal"].tiers["cpu"]
-    settings = replace(settings, batch=64)
-    objective = make_objective(settings)
-    objective.similarity.raw.data = synthetic_run._true_similarity(settings).raw.data
-    mixing = make_mixing(settings.dim, np.random.default_rng(0), draws=2)
+    settings = experiments.EXPERIMENTS["aninfonce/bimodal"].tiers["cpu"].with_(batch=64)
+    process = Process.read(settings)
+    objective = make_objective(settings.loss, process.dim)
+    objective.similarity = Metric(process.dim, process.metrics[0])
+    mixing = make_mixing(process.dim, np.random.default_rng(0), draws=2)
 
     class Inverse(torch.nn.Linear):
         def forward(self, x):
@@ -149,11 +151,11 @@ def test_true_latents_have_no_gap_to_themselves():
 
 def test_blocks_are_dimensions_that_no_process_tells_apart():
     settings = experiments.EXPERIMENTS["aninfonce/ensemble/ensemble"].tiers["cpu"]
-    assert settings.blocks == [[0, 1], [2, 3, 4], [5, 6, 7]]
+    assert Process.read(settings).blocks == [[0, 1], [2, 3, 4], [5, 6, 7]]
 
 
 def test_hard_negatives_move_the_optimum_to_the_difference():
-    settings = hard_negatives.HardNegatives(steps=10, anchors=3000)
+    settings = hard_negatives.ScanSettings().with_(steps=10, anchors=3000)
     scores = hard_negatives.run(settings, 0, None, "")["scores"]
     assert scores["optimum"] == pytest.approx(50, rel=0.05)
 
@@ -166,31 +168,65 @@ def test_mass_difference_equals_a_count_of_samples():
     bins = np.linspace(-1, 1, 41)
     counts = [np.histogram(h, bins)[0] / 200_000 for h in (heights, uniform)]
     expected = np.abs(counts[0] - counts[1]).sum() / 2
-    assert marginals.mass_difference(5, 4) == pytest.approx(expected, abs=0.01)
+    assert marginal.mass_difference(5, 4) == pytest.approx(expected, abs=0.01)
 
 
 def test_settings_are_changed_by_text():
-    experiment = experiments.EXPERIMENTS["table1/5"]
+    paper = experiments.EXPERIMENTS["table1/5"].tiers["paper"]
     changes = {"steps": "7", "widths": "8,9", "size": "none", "learnable": "false"}
-    changed = experiment.settings("paper", changes)
-    assert (changed.steps, changed.widths, changed.size) == (7, (8, 9), None)
+    changed = paper.read(changes | {"conditionals": "normal:1;laplace:2", "tau": "1e-3"})
+    assert changed.training.steps == 7 and changed.loss.tau == 1e-3
+    assert (changed.model.widths, changed.model.size) == ((8, 9), None)
+    assert not changed.model.learnable and changed.training.lr == paper.training.lr
+    assert changed.data.conditionals == ("normal:1", "laplace:2")
     assert plain(changed)["widths"] == [8, 9]
-    with pytest.raises(ValueError, match="`steps` must be of type int"):
-        experiment.settings("paper", {"steps": "many"})
-    with pytest.raises(ValueError, match="`setting` must be one of"):
-        experiment.settings("paper", {"stepz": "1"})
+    for name, text, kind in (
+        ("steps", "many", "int"),
+        ("learnable", "yes", "bool"),
+        ("widths", "a,b", r"tuple\[int, ...\] \| None"),
+        ("steps", "none", "int"),
+    ):
+        with pytest.raises(ValueError, match=f"`{name}` must be of type {kind}, got '{text}'"):
+            paper.read({name: text})
+    with pytest.raises(ValueError, match=r"`setting` must be one of .*Did you mean 'steps'"):
+        paper.read({"stepz": "1"})
+
+
+def test_flat_names_are_those_of_older_records_and_none_stands_twice():
+    for experiment in experiments.EXPERIMENTS.values():
+        for settings in experiment.tiers.values():
+            values = [pair for part in vars(settings).values() for pair in vars(part).items()]
+            came_later = {("include_positive", True), ("self_negative", False), ("norm_rows", None)}
+            old = [name for name, value in values if (name, value) not in came_later]
+            assert len(plain(settings)) == len(old), experiment.id
+    record = plain(experiments.EXPERIMENTS["table4/1"].tiers["tiny"])
+    assert {"data", "model_space", "loss"} <= set(record)
+    changed = experiments.EXPERIMENTS["table1/5"].tiers["cpu"].with_(self_negative=True)
+    assert plain(changed)["self_negative"] is True
+
+
+def test_every_experiment_answers_to_the_same_tiers():
+    for experiment in experiments.EXPERIMENTS.values():
+        assert set(experiment.tiers) <= set(TIERS)
+        if "batch-dimension" in experiment.id:  # points of one figure or the other
+            continue
+        for name in ("paper", "cpu", "small"):
+            found = experiments.pick_tier(experiment, name, {})
+            assert found is not None and found[0] in (name, "cpu", "small")
+    assert experiments.pick_tier(experiments.EXPERIMENTS["table1/5"], None, {})[0] == "cpu"
 
 
 @pytest.mark.slow
 def test_a_row_reaches_its_bar_in_a_few_hundred_steps():
-    settings = experiments.EXPERIMENTS["table1/5"].settings("cpu", {"steps": "300"})
+    settings = experiments.EXPERIMENTS["table1/5"].tiers["cpu"].with_(steps=300)
     scores = synthetic_run.run(settings, 0, None, "")["scores"]
     assert scores["r2"] > 0.98
     assert scores["mcc"] < 0.9
 
 
 def test_hard_negatives_join_half_way_in_the_paper_tier():
-    process = experiments.EXPERIMENTS["aninfonce/hard-negatives/with"].settings("paper").process
+    row = experiments.EXPERIMENTS["aninfonce/hard-negatives/with"]
+    process = Process.read(row.tiers["paper"])
     rng = np.random.default_rng(0)
     assert [len(view) for view in process.views(4, rng, step=149_999)] == [4, 4]
     assert [len(view) for view in process.views(4, rng, step=150_000)] == [4, 4, 12]
