@@ -9,8 +9,8 @@ they start and interruptions change nothing.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -92,7 +92,8 @@ class PairLoader:
         self._start_method = start_method
         self._place = rank, world_size
         self._step = 0  # number of the batch handed over next, counted through all epochs
-        self._ahead = _Steps()
+        # Batches from some step on, without end: reading ahead does not stop where an epoch does.
+        self._stream: tuple[int, Iterator[TensorBatch]] = -1, iter(())
         if rank is not None or world_size is not None:
             len(self)  # refuses wrong ones here and now
 
@@ -117,11 +118,14 @@ class PairLoader:
 
     def __iter__(self) -> Iterator[TensorBatch]:
         """Run to the end of the epoch."""
-        yield from self._serve(range(self._step, (self._step // len(self) + 1) * len(self)))
+        end = (self._step // len(self) + 1) * len(self)
+        while self._step < end:
+            yield self._next()
 
     def forever(self) -> Iterator[TensorBatch]:
         """Run through one epoch after another, without end."""
-        yield from self._serve(itertools.count(self._step))
+        while True:
+            yield self._next()
 
     def seek(self, step: int) -> None:
         """Continue with batch `step`, counted through all epochs from 0."""
@@ -156,37 +160,37 @@ class PairLoader:
         sizes = {"batch_size": self.batch_size, "world_size": self.world_size}
         return self.pairs.settings() | sizes
 
-    def _serve(self, steps: Iterable[int]) -> Iterator[TensorBatch]:
-        if self._workers:
-            self._ahead.steps = steps
-            batches: Iterable[TensorBatch] = self._processes
-        else:
-            batches = _read_ahead(self._read, steps)
-        for batch in batches:
-            self._step += 1  # before it is handed over, so that a state taken then is past it
-            yield self._deliver(batch, self._step - 1)
-
     @cached_property
     def _batches(self) -> "_PairBatches":
         return _PairBatches(self.pairs, self.batch_size, *_resolve(*self._place))
 
-    @cached_property
-    def _processes(self) -> torch.utils.data.DataLoader:
-        return torch.utils.data.DataLoader(
-            self._batches,
-            batch_size=None,  # an item is a batch already
-            sampler=self._ahead,
-            num_workers=self._workers,
-            multiprocessing_context=self._start_method,
-            persistent_workers=True,
-            pin_memory=self.device.type == "cuda",
-            worker_init_fn=_one_thread,
-            generator=torch.Generator(),  # torch would draw a worker seed from the user's stream
-        )
+    def _next(self) -> TensorBatch:
+        step, (upcoming, stream) = self._step, self._stream
+        if upcoming != step:
+            stream = self._open(step)
+        self._stream = -1, iter(())  # a stream that fails is not continued
+        batch = next(stream)
+        self._stream = step + 1, stream
+        self._step = step + 1
+        return self._deliver(batch, step)
 
-    def _read(self, step: int) -> TensorBatch:
-        batch = self._batches[step]
-        return batch if self.device.type != "cuda" else batch.map(_pinned)
+    def _open(self, step: int) -> Iterator[TensorBatch]:
+        """Read batches from `step` on. Streams must not know the loader, or they outlive it."""
+        pin = self.device.type == "cuda"
+        if not self._workers:
+            return _read_ahead(self._batches, step, pin)
+        return iter(
+            torch.utils.data.DataLoader(
+                self._batches,
+                batch_size=None,  # an item is a batch already
+                sampler=itertools.count(step),
+                num_workers=self._workers,
+                multiprocessing_context=self._start_method,
+                pin_memory=pin,
+                worker_init_fn=_one_thread,
+                generator=torch.Generator(),  # torch would draw a seed from the user's stream
+            )
+        )
 
     def _deliver(self, batch: TensorBatch, step: int) -> TensorBatch:
         """Move a batch to the device and transform its images there."""
@@ -243,29 +247,17 @@ class _PairBatches(torch.utils.data.Dataset[TensorBatch]):
         return self._order[1]
 
 
-class _Steps(torch.utils.data.Sampler[int]):
-    """The steps that workers make batches for.
+def _read_ahead(batches: _PairBatches, first: int, pin: bool) -> Iterator[TensorBatch]:
+    """Read batches in a thread: each while the one before it is in use."""
 
-    It does not know its loader: in a cycle, workers would outlive it until the garbage collector.
-    """
+    def read(step: int) -> TensorBatch:
+        return batches[step].map(_pinned) if pin else batches[step]
 
-    def __init__(self) -> None:
-        self.steps: Iterable[int] = ()
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.steps)
-
-
-def _read_ahead(read: Callable[[int], TensorBatch], steps: Iterable[int]) -> Iterator[TensorBatch]:
-    """Read each step's batch in a thread, while the one before it is in use."""
     with ThreadPoolExecutor(1) as reader:
-        ahead: Future[TensorBatch] | None = None
-        for step in steps:
+        ahead = reader.submit(read, first)
+        for step in itertools.count(first + 1):
             current, ahead = ahead, reader.submit(read, step)
-            if current is not None:
-                yield current.result()
-        if ahead is not None:
-            yield ahead.result()
+            yield current.result()
 
 
 class ImageDataset(torch.utils.data.Dataset):

@@ -8,14 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ..spaces import Box, Space, Sphere, number, project
-from ._truncated import (
-    Truncated,
-    gennorm,
-    in_box,
-    truncated_gennorm,
-    truncated_laplace,
-    truncated_normal,
-)
+from . import _truncated as draws
 from .conditional import Conditional, check_positive
 
 
@@ -23,7 +16,7 @@ class Law(NamedTuple):
     """A law on the line with mode 0 and scale 1."""
 
     plain: Callable[[tuple[int, ...], np.random.Generator], np.ndarray]  # shape -> draws
-    truncated: Truncated  # ends of intervals that hold 0 -> draws inside
+    truncated: draws.Truncated  # ends of intervals that hold 0 -> draws inside
     energy: Callable[[np.ndarray], np.ndarray]  # minus the log-density, up to a constant
 
 
@@ -55,7 +48,7 @@ class Coordinatewise(Conditional):
 
     def _sample(self, anchors: np.ndarray, rng: np.random.Generator, space: Space) -> np.ndarray:
         if isinstance(space, Box):
-            return in_box(self._law().truncated, anchors, self.scale, space, rng)
+            return draws.in_box(self._law().truncated, anchors, self.scale, space, rng)
         drawn = anchors + self.scale * self._law().plain(anchors.shape, rng)
         return project(drawn) if isinstance(space, Sphere) else drawn
 
@@ -74,7 +67,9 @@ class Normal(Coordinatewise):
     name = "normal"
 
     def _law(self) -> Law:
-        return Law(lambda n, rng: rng.standard_normal(n), truncated_normal, lambda x: x * x / 2)
+        return Law(
+            lambda n, rng: rng.standard_normal(n), draws.truncated_normal, lambda x: x * x / 2
+        )
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ class Laplace(Coordinatewise):
     name = "laplace"
 
     def _law(self) -> Law:
-        return Law(lambda n, rng: rng.laplace(size=n), truncated_laplace, np.abs)
+        return Law(lambda n, rng: rng.laplace(size=n), draws.truncated_laplace, np.abs)
 
 
 @dataclass(frozen=True)
@@ -98,6 +93,5 @@ class GenNorm(Coordinatewise):
 
     def _law(self) -> Law:
         power = self.exponent
-        return Law(
-            partial(gennorm, power), partial(truncated_gennorm, power), lambda x: np.abs(x) ** power
-        )
+        plain, truncated = partial(draws.gennorm, power), partial(draws.truncated_gennorm, power)
+        return Law(plain, truncated, lambda x: np.abs(x) ** power)

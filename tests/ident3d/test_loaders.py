@@ -5,6 +5,7 @@ import sys
 import threading
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from torchvision.transforms import v2
@@ -182,13 +183,30 @@ def test_the_next_batch_is_read_while_one_is_in_use(data, monkeypatch):
     assert not read[2].wait(0.1)
 
 
-def test_an_error_in_the_thread_reaches_the_loop(data, monkeypatch):
+def test_an_error_in_the_thread_reaches_the_loop_which_can_go_on(data, monkeypatch):
+    expected = rows_of(make_loader(data))
+    make, failing = _PairBatches.__getitem__, [2]
+
     def broken(self, step):
-        raise OSError(f"step {step}")
+        if step in failing:
+            raise OSError(f"step {failing.pop()}")
+        return make(self, step)
 
     monkeypatch.setattr(_PairBatches, "__getitem__", broken)
-    with pytest.raises(OSError, match="step 0"):
-        next(iter(make_loader(data)))
+    loader, found = make_loader(data), []
+    with pytest.raises(OSError, match="step 2"):
+        for batch in loader:
+            found += rows_of([batch])
+    assert len(found) == 2 and found + rows_of(loader) == expected
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_leaves_nothing_behind(data, workers):
+    before = threading.active_count(), len(psutil.Process().children())
+    loader = make_loader(data, num_workers=workers)
+    next(loader.forever())
+    del loader
+    assert (threading.active_count(), len(psutil.Process().children())) == before
 
 
 def test_epochs_have_the_same_anchors_whatever_the_method(data):
