@@ -195,19 +195,17 @@ class PairLoader:
     def _deliver(self, batch: TensorBatch, step: int) -> TensorBatch:
         """Move a batch to the device and transform its images there."""
         batch = batch.map(self._move)
-        if self.transform is None:
+        transform = self.transform
+        if transform is None:
             return batch
         address = (*divmod(step, len(self)), self.rank)
         seed = np.random.SeedSequence([self.pairs.seed, *address, _TRANSFORM])
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(int(seed.generate_state(1, np.uint64)[0]))
-            return batch.map(self._transformed)
+            return batch.map(lambda view: view._replace(images=transform(view.images)))
 
     def _move(self, view: TensorView) -> TensorView:
         return TensorView(*(part.to(self.device, non_blocking=True) for part in view))
-
-    def _transformed(self, view: TensorView) -> TensorView:
-        return view._replace(images=self.transform(view.images)) if self.transform else view
 
 
 # Numbers that part random streams of one address (seed, epoch, batch, rank). SeedSequence takes
@@ -301,13 +299,8 @@ class ImageDataset(torch.utils.data.Dataset):
             f"    Number of datapoints: {len(self)}",
             f"    Root location: {self.data.path}",
         ]
-        for label, transform in [
-            ("Transform", self.transform),
-            ("Target transform", self.target_transform),
-        ]:
-            if transform is not None:
-                text = repr(transform).replace("\n", "\n" + " " * (len(label) + 6))
-                lines.append(f"    {label}: {text}")
+        changes = {"Transform": self.transform, "Target transform": self.target_transform}
+        lines += [f"    {label}: {change!r}" for label, change in changes.items() if change]
         return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""`ident3d audit PATH --conditional normal:0.1`: what is asked for against what is served."""
+"""`ident3d audit PATH --conditional normal:0.1`: what is requested against what is served."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,7 +38,7 @@ def audit(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare the conditional asked for with the pairs that a data set serves.
+    """Compare the conditional requested with the pairs that a data set serves.
 
     With --rows 250000 instead of PATH it tells, before any image is rendered, what look-ups among
     that many uniform rows would serve.
@@ -84,7 +84,7 @@ def text(found: Audit, name: str) -> str:
     summary = [
         [
             method.method,
-            f"{method.asked:.3f}",
+            f"{method.requested:.3f}",
             f"{method.served:.3f}",
             "-" if method.ratio is None else f"{method.ratio:.2f}",
             "-" if method.on_anchor is None else f"{method.on_anchor:.1%}",
@@ -98,21 +98,21 @@ def text(found: Audit, name: str) -> str:
     factors = [
         [
             name,
-            f"{served[name, methods[0]].asked:.3f}",
+            f"{served[name, methods[0]].requested:.3f}",
             *(f"{served[name, method].served:.3f}" for method in methods),
             *(f"{served[name, method].wasserstein:.4f}" for method in methods),
         ]
         for name in dict.fromkeys(factor.factor for factor in found.factors)
     ]
-    header = ["method", "asked", "served", "ratio", "on anchor", "distance", "W1", "KS"]
-    columns = ["factor", "asked", *methods, *(f"W1 {method}" for method in methods)]
+    header = ["method", "requested", "served", "ratio", "on anchor", "distance", "W1", "KS"]
+    columns = ["factor", "requested", *methods, *(f"W1 {method}" for method in methods)]
     return "\n".join(
         [
             f"{name}: {found.rows:,} rows, {found.conditional}, {found.pairs:,} pairs",
             "",
             table(summary, header),
             "",
-            "Spread of z+ - z, and its distance (W1) from the one asked for, by factor:",
+            "Spread of z+ - z, and its distance (W1) from the one requested, by factor:",
             table(factors, columns),
             "",
             *found.advice(),

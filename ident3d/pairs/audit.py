@@ -1,7 +1,8 @@
-"""The audit: the conditional that was asked for against the pairs that are served.
+"""The audit: the pairs that are served against those requested.
 
-Everything is measured on the differences z+ - z. A look-up can only serve rows there are, so what
-it serves is wider than what was asked; how much wider depends on how far apart the rows lie.
+Requested are draws of the conditional itself; served are the positives that a method gives instead.
+Both are measured as differences z+ - z. A look-up can only serve rows there are, so it serves a
+wider spread than requested; how much wider depends on how far apart the rows lie.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from .lookup import NEIGHBOURS, Lookup
 from .pairs import LOOKUPS, PairData, as_conditional, choose_method
 
 AUDITED = (*LOOKUPS, "exact")
-TOLERANCE = 1.1  # a spread served within this factor of the one asked for is called faithful
+TOLERANCE = 1.1  # a spread served within this factor of the one requested is called faithful
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,10 @@ class FactorAudit:
 
     factor: str
     method: str
-    asked: float
+    requested: float
     served: float
-    ratio: float | None  # served / asked; None for a fixed factor
-    wasserstein: float  # earth mover's distance between the differences asked for and served
+    ratio: float | None  # served / requested; None for a fixed factor
+    wasserstein: float  # earth mover's distance between the differences requested and served
     ks: float  # Kolmogorov-Smirnov distance between them
 
 
@@ -40,7 +41,7 @@ class MethodAudit:
     """One method over all factors that vary and are not fixed."""
 
     method: str
-    asked: float
+    requested: float
     served: float
     ratio: float | None
     on_anchor: float | None  # share of draws whose nearest row is the anchor itself
@@ -59,21 +60,28 @@ class Audit:
     pairs: int
     methods: tuple[MethodAudit, ...]
     factors: tuple[FactorAudit, ...]
-    differences: dict[str, np.ndarray]  # "asked" and each method: (pairs, factors that vary)
+    differences: dict[str, np.ndarray]  # "requested" and each method: (pairs, factors that vary)
 
     def to_record(self) -> dict[str, Any]:
-        """Give the plain JSON form."""
+        """Give the plain JSON form; what is requested is called `asked` there, as in 0.1.0."""
+        methods, factors = (
+            [
+                {"asked" if k == "requested" else k: v for k, v in asdict(item).items()}
+                for item in items
+            ]
+            for items in (self.methods, self.factors)
+        )
         return {
             "rows": self.rows,
             "conditional": self.conditional,
             "pairs": self.pairs,
             "advice": self.advice(),
-            "methods": [asdict(method) for method in self.methods],
-            "factors": [asdict(factor) for factor in self.factors],
+            "methods": methods,
+            "factors": factors,
         }
 
     def advice(self) -> list[str]:
-        """Say plainly how far the pairs served are from those asked for, and what would help."""
+        """Say how far the pairs served are from those requested, and what would help."""
         lookups = [method for method in self.methods if method.method != "exact"]
         lines = [_verdict(self.conditional, method) for method in self.methods]
         worst = max(lookups, key=lambda method: method.ratio or 0, default=None)
@@ -84,22 +92,18 @@ class Audit:
                 f"{worst.on_anchor:.1%} of the draws lie closest to their own anchor: "
                 "the rows are too far apart to follow this conditional."
             )
-        lines.append(self._remedy(worst))
-        return lines
-
-    def _remedy(self, worst: MethodAudit) -> str:
-        # A row adds its own distance to a draw's: served^2 = asked^2 + gap^2, and the gap shrinks
-        # with the d-th root of the number of rows.
-        gap = np.sqrt(max(worst.served**2 - worst.asked**2, 0))
-        allowed = np.sqrt(TOLERANCE**2 - 1)
-        rows = self.rows * (gap / (allowed * worst.asked)) ** self.dim
-        return (
+        # A row adds its own distance to a draw's: served^2 = requested^2 + gap^2, and the gap
+        # shrinks with the d-th root of the number of rows.
+        gap = np.sqrt(max(worst.served**2 - worst.requested**2, 0))
+        allowed = np.sqrt(TOLERANCE**2 - 1)  # gap / requested at which the ratio is TOLERANCE
+        rows = self.rows * (gap / (allowed * worst.requested)) ** self.dim
+        return [
+            *lines,
             "To fix it, serve rendered positives, which have no such error: `ident3d render OUT "
             f"--pairs {self.conditional}`, method 'exact'. Look-ups by '{worst.method}' would need "
-            f"about {rows:.0e} rows to come within "
-            f"{TOLERANCE - 1:.0%}, or, with the rows there are, a conditional with a spread of "
-            f"about {gap / allowed:.2f} or more."
-        )
+            f"about {rows:.0e} rows to come within {TOLERANCE - 1:.0%}, or, with the rows there "
+            f"are, a conditional with a spread of about {gap / allowed:.2f} or more.",
+        ]
 
 
 def audit(
@@ -111,7 +115,7 @@ def audit(
     seed: int = 0,
     space: Space = UNIT_BOX,
 ) -> Audit:
-    """Compare what `conditional` asks for with what each method serves.
+    """Compare what `conditional` requests with what each method serves.
 
     Args:
         data: What `ident3d.load` gives; only its latents are read.
@@ -125,21 +129,22 @@ def audit(
         raise ValueError(f"`pairs` must be at least 2, got {pairs}.")
     conditional = as_conditional(data, conditional)
     free = np.flatnonzero(varying(data.latents))
-    names = [data.factors[column].name for column in free]
     anchors = np.random.default_rng([seed, 0]).integers(len(data.latents), size=pairs)
     start = data.latents[anchors].astype(np.float64)
     drawn = conditional.sample(start, np.random.default_rng([seed, 1]), space)
-    differences = {"asked": (drawn - start)[:, free]}
-    measured, factors = [], []
+    differences = {"requested": (drawn - start)[:, free]}
+    measured: list[MethodAudit] = []
+    factors: list[FactorAudit] = []
     for method, lookup in _set_up(data, conditional, methods, space).items():
         rng = np.random.default_rng([seed, 2])
-        served, on_anchor, distance = (
-            (data.pairs.latents[anchors], None, 0.0)
-            if lookup is None
-            else _look(lookup, data.latents, anchors, rng)
-        )
+        served, on_anchor, distance = _serve(data, lookup, anchors, rng)
         differences[method] = (served - start)[:, free]
-        own = _factor_audits(names, method, differences)
+        own = [
+            _factor_audit(data.factors[column].name, method, *both)
+            for column, *both in zip(
+                free, differences["requested"].T, differences[method].T, strict=True
+            )
+        ]
         factors += own
         measured.append(_summary(method, own, on_anchor, distance))
     return Audit(
@@ -156,12 +161,12 @@ def _set_up(
     Exact pairs need no look-up: None.
     """
     ready: dict[str, Lookup | None] = {}
+    k = min(NEIGHBOURS, len(data.latents) - 1)
     for method in methods or AUDITED:
         choose(dict.fromkeys(AUDITED), method, "methods")
         try:
             choose_method(data, conditional, method)
             sibling = next(filter(None, ready.values()), None)
-            k = min(NEIGHBOURS, len(data.latents) - 1)
             ready[method] = (
                 None if method == "exact" else Lookup(data, conditional, method, k, space, sibling)
             )
@@ -171,53 +176,47 @@ def _set_up(
     return ready
 
 
-def _look(
-    lookup: Lookup, latents: np.ndarray, anchors: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, float, float]:
+def _serve(
+    data: PairData, lookup: Lookup | None, anchors: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, float | None, float]:
     """Tell the latents served, the share of draws on their anchor, the distance from the draws."""
+    if lookup is None:
+        assert data.pairs is not None  # `choose_method` has seen to it
+        return data.pairs.latents[anchors], None, 0.0
     drawn, rows = lookup.look(anchors, rng)
     nearest, _ = lookup.index.search(drawn, 1, anchors)
-    on_anchor = lookup.weigh(drawn - latents[anchors]) <= nearest[:, 0]
-    apart = (drawn - latents[rows])[:, varying(latents)]
-    distance = np.median(np.linalg.norm(apart, axis=1))
-    return latents[rows], float(on_anchor.mean()), float(distance)
+    on_anchor = lookup.weigh(drawn - data.latents[anchors]) <= nearest[:, 0]
+    served = data.latents[rows]
+    apart = np.linalg.norm((drawn - served)[:, varying(data.latents)], axis=1)
+    return served, float(on_anchor.mean()), float(np.median(apart))
 
 
-def _factor_audits(
-    names: list[str], method: str, differences: dict[str, np.ndarray]
-) -> list[FactorAudit]:
-    audits = []
-    for name, asked, served in zip(
-        names, differences["asked"].T, differences[method].T, strict=True
-    ):
-        want, got = (float(np.sqrt(np.square(values).mean())) for values in (asked, served))
-        audits.append(
-            FactorAudit(
-                factor=name,
-                method=method,
-                asked=want,
-                served=got,
-                ratio=got / want if want > 0 else None,
-                wasserstein=float(wasserstein_distance(asked, served)),
-                ks=float(ks_2samp(asked, served, method="asymp").statistic),
-            )
-        )
-    return audits
+def _factor_audit(name: str, method: str, wanted: np.ndarray, served: np.ndarray) -> FactorAudit:
+    spread, got = (float(np.sqrt(np.square(values).mean())) for values in (wanted, served))
+    return FactorAudit(
+        factor=name,
+        method=method,
+        requested=spread,
+        served=got,
+        ratio=got / spread if spread > 0 else None,
+        wasserstein=float(wasserstein_distance(wanted, served)),
+        ks=float(ks_2samp(wanted, served, method="asymp").statistic),
+    )
 
 
 def _summary(
     method: str, factors: list[FactorAudit], on_anchor: float | None, distance: float
 ) -> MethodAudit:
     free = [factor for factor in factors if factor.ratio is not None] or factors
-    asked, served = (
+    requested, served = (
         float(np.sqrt(np.mean([getattr(factor, name) ** 2 for factor in free])))
-        for name in ("asked", "served")
+        for name in ("requested", "served")
     )
     return MethodAudit(
         method=method,
-        asked=asked,
+        requested=requested,
         served=served,
-        ratio=served / asked if asked > 0 else None,
+        ratio=served / requested if requested > 0 else None,
         on_anchor=on_anchor,
         distance=distance,
         wasserstein=float(np.mean([factor.wasserstein for factor in factors])),
@@ -228,14 +227,14 @@ def _summary(
 def _verdict(conditional: str, method: MethodAudit) -> str:
     if method.ratio is None:
         return (
-            f"{method.method}: {conditional} asks for no change at all; the positives served "
+            f"{method.method}: {conditional} requests no change at all; the positives served "
             f"differ by {method.served:.3f} in each factor."
         )
     if method.ratio > TOLERANCE:
         wide = "twice" if 1.9 <= method.ratio <= 2.1 else f"{method.ratio:.1f} times"
-        how = f"{wide} the spread asked for ({method.served:.3f} instead of {method.asked:.3f})"
+        how = f"{wide} the spread requested ({method.served:.3f} instead of {method.requested:.3f})"
     elif method.ratio < 1 / TOLERANCE:
-        how = f"only {method.ratio:.0%} of the spread asked for"
+        how = f"only {method.ratio:.0%} of the spread requested"
     else:
-        how = f"the spread asked for ({method.served:.3f}, asked {method.asked:.3f})"
+        how = f"the spread requested ({method.served:.3f} for {method.requested:.3f})"
     return f"{method.method}: {conditional} serves {how}."

@@ -1,4 +1,4 @@
-"""Drawing an audit: the differences z+ - z asked for and served, and their spread by factor."""
+"""Plots of an audit: the differences z+ - z requested and served, and their spread by factor."""
 
 from pathlib import Path
 from typing import Any
@@ -31,19 +31,19 @@ def plot_audit(audit: Audit, path: Path) -> None:
 
 
 def _draw_shapes(audit: Audit, axes: Any) -> None:
-    """Histograms of all differences but those of fixed factors, as lines."""
-    free = audit.differences["asked"].any(0)
+    """Draw histograms of all differences but those of fixed factors, as lines."""
+    free = audit.differences["requested"].any(0)
     pooled = {name: values[:, free].ravel() for name, values in audit.differences.items()}
     reach = max(np.abs(np.quantile(values, [0.001, 0.999])).max() for values in pooled.values())
     edges = np.linspace(-reach, reach, 121)
     for name, values in pooled.items():
         heights, _ = np.histogram(values, edges, density=True)
-        asked = name == "asked"
+        requested = name == "requested"
         axes.plot(
             (edges[:-1] + edges[1:]) / 2,
             heights,
-            color="black" if asked else _COLOURS[name],
-            linestyle="--" if asked else "-",
+            color="black" if requested else _COLOURS[name],
+            linestyle="--" if requested else "-",
             label=name,
         )
     axes.set(xlabel="z+ - z", ylabel="density", ylim=(0, None))
@@ -56,9 +56,9 @@ def _draw_spreads(audit: Audit, axes: Any) -> None:
         own = [factor for factor in audit.factors if factor.method == method.method]
         served = [factor.served for factor in own]
         axes.plot(served, range(len(names)), "o", color=_COLOURS[method.method])
-    asked = [factor.asked for factor in audit.factors[: len(names)]]
-    axes.plot(asked, range(len(names)), "k|", markersize=14)
-    axes.set(xlabel="spread of z+ - z (bars: asked for)", xlim=(0, None))
+    requested = [factor.requested for factor in audit.factors[: len(names)]]
+    axes.plot(requested, range(len(names)), "k|", markersize=14)
+    axes.set(xlabel="spread of z+ - z (bars: requested)", xlim=(0, None))
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
 

@@ -7,12 +7,11 @@ Both ways look up rows near the draw; they differ in which one they take.
 
 A nearest row is a draw plus the way to the next row, so its spread is too wide. Weighting by the
 density pulls it back. lambda follows from how far rows lie apart: 1 where they are sparse beside
-the conditional, 1/2 where they are dense, so that the variance served is the variance asked for
+the conditional, 1/2 where they are dense, so that the variance served is the variance requested
 whenever the data allows it (docs/pairs.md).
 """
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -28,9 +27,9 @@ _FIXED = 0.25  # a fixed factor's width, in units of the narrowest other: docs/p
 
 
 class Lookup:
-    """Looks up rows of `data` that follow `conditional`, by `nearest` or `weighted`.
+    """Rows of `data` that follow `conditional`, found by `nearest` or `weighted`.
 
-    Distances are in units of the conditional's width in each factor, so that a factor asked to
+    Distances are in units of the conditional's width in each factor, so that a factor that must
     stay close weighs more. Where all widths are alike this is the plain distance. A `sibling` that
     measures distances alike lends its index. `avoids` says that `look` will be told rows to avoid.
     """
@@ -57,6 +56,7 @@ class Lookup:
             raise ValueError("`data` must have latents that differ; all its rows are alike.")
         scales = scales_of(np.where(free, self.widths, np.inf))
         even = scales[free].max() < _EVEN * scales[free].min()
+        # (d,), rounded so that conditionals of the same shape share a saved index.
         ratios = np.round(scales[free].max() / scales, 3)
         self._weights = np.where(free, 1.0 if even else ratios, 0.0)
         if sibling is not None and np.array_equal(sibling._weights, self._weights):
@@ -64,7 +64,7 @@ class Lookup:
         else:
             self.index = open_index(data, self._weights, None if even else self._draw)
         if method == "weighted":
-            self._density = soften(conditional, float(scales.min()), data.factors)
+            self._density = widen_fixed(conditional, float(scales.min()))
             self._power = self._calibrate()
 
     def look(
@@ -73,14 +73,15 @@ class Lookup:
         """Draw one point for each anchor row and choose a row for it.
 
         Args:
-            anchors: Row numbers, shape (n,).
+            anchors: Row numbers, shape (n,); an anchor is never its own choice.
             rng: The only source of randomness.
-            avoid: A further row for each anchor that must not be chosen.
+            avoid: A further row for each anchor that must not be chosen, shape (n,).
 
         Returns:
             The points drawn, shape (n, d), and the rows chosen, shape (n,).
         """
         drawn = self._draw(anchors, rng)
+        # (n, k), nearest first; one more where one of them may have to be avoided.
         distances, rows = self.index.search(drawn, self.k + (avoid is not None), anchors)
         if self.method == "weighted":
             # The largest of logits plus Gumbel noise is a draw in proportion to their exponentials.
@@ -88,9 +89,8 @@ class Lookup:
         else:
             scores = -distances
         if avoid is not None:
-            # One row more than k was found: without the row to avoid, k are left to choose among.
             allowed = rows != avoid[:, None]
-            scores[~allowed | (allowed.cumsum(1) > self.k)] = -np.inf
+            scores[~allowed | (allowed.cumsum(1) > self.k)] = -np.inf  # the k nearest allowed stay
         return drawn, rows[np.arange(len(rows)), scores.argmax(1)]
 
     def weigh(self, apart: np.ndarray) -> np.ndarray:
@@ -101,25 +101,24 @@ class Lookup:
         return self.conditional.sample(self._latents[anchors], rng, self.space)
 
     def _log_density(self, rows: np.ndarray, anchors: np.ndarray) -> np.ndarray:
+        """Tell log p(row | anchor) of each anchor's rows, (n, k), computed as n k pairs."""
         positives = self._latents[rows.ravel()]
         given = np.repeat(self._latents[anchors], rows.shape[1], axis=0)
         return self._density.log_density(positives, given, self.space).reshape(rows.shape)
 
     def _calibrate(self) -> float:
+        """Find lambda from the rows' mean squared distance to draws, relative to the draws' own."""
         rng = np.random.default_rng(0)
         anchors = rng.integers(len(self._latents), size=_CALIBRATION // 4)
         drawn = self._draw(anchors, rng)
         distances, rows = self.index.search(drawn, self.k, anchors)
         self._log_density(rows[:1], anchors[:1])  # refuse a conditional with no density right here
-        asked = np.square(self.weigh(drawn - self._latents[anchors])).mean()
-        return density_power(float(np.square(distances).mean() / max(asked, 1e-12)))
+        requested = np.square(self.weigh(drawn - self._latents[anchors])).mean()
+        return density_power(float(np.square(distances).mean() / max(requested, 1e-12)))
 
     def _check_k(self, data: Data, avoids: bool) -> None:
-        _, sizes = np.unique(
-            np.zeros(len(data.latents)) if data.classes is None else data.classes,
-            return_counts=True,
-        )
-        smallest = int(sizes.min())
+        labels = np.zeros(len(data.latents)) if data.classes is None else data.classes
+        smallest = int(np.unique(labels, return_counts=True)[1].min())
         most = smallest - 1 - avoids
         if self.method == "weighted" and not 1 <= self.k <= most:
             raise ValueError(
@@ -132,7 +131,7 @@ class Lookup:
 
 
 def density_power(ratio: float) -> float:
-    """Choose the power of the density that makes the variance served the variance asked for.
+    """Choose the power of the density that makes the variance served the variance requested.
 
     Let the draw have variance 1 around the anchor and its neighbours variance `ratio` around the
     draw. Neighbours weighted by a normal density to the power L have mean c times the draw and
@@ -145,7 +144,7 @@ def density_power(ratio: float) -> float:
 
 
 def measure_widths(latents: np.ndarray, conditional: Conditional, space: Space) -> np.ndarray:
-    """Measure the spread a conditional asks for in each factor, around rows of the data."""
+    """Measure the spread that a conditional requests in each factor, (d,), around rows."""
     rng = np.random.default_rng(0)
     anchors = latents[rng.integers(len(latents), size=_CALIBRATION)]
     return np.sqrt(np.square(conditional.sample(anchors, rng, space) - anchors).mean(0))
@@ -159,13 +158,13 @@ def scales_of(widths: np.ndarray) -> np.ndarray:
     return np.where(free, widths, _FIXED * widths[free].min())
 
 
-def soften(conditional: Conditional, scale: float, factors: Sequence) -> Conditional:
+def widen_fixed(conditional: Conditional, scale: float) -> Conditional:
     """Give the fixed factors of a product a narrow normal, so that rows have a density at all."""
     if not isinstance(conditional, Product):
         return conditional
 
-    def soft(part: Conditional | None) -> Conditional | None:
+    def widen(part: Conditional) -> Conditional:
         return Normal(scale) if isinstance(part, Fixed) else part
 
-    parts = {name: soft(part) for name, part in conditional.parts.items()}
-    return Product(parts, soft(conditional.others), factors)
+    parts = {name: widen(part) for name, part in conditional.parts.items()}
+    return Product(parts, widen(conditional.others), conditional.factors)

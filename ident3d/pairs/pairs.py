@@ -9,15 +9,15 @@ closely the pairs served follow the conditional requested.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..conditionals import Conditional, Fixed, parse
+from ..dataset import PairedRows
 from ..errors import choose
-from ..index import Data
 from ..spaces import UNIT_BOX, Space
-from ._concatenated import Candidates, ConcatenatedImages, ImageArray
+from ._candidates import AllImages, PairData
 from .lookup import NEIGHBOURS, Lookup, measure_widths
 
 METHODS = {
@@ -61,34 +61,6 @@ class Rows(NamedTuple):
     anchors: np.ndarray
     positives: np.ndarray
     negatives: np.ndarray | None
-
-
-class RenderedPairs(Protocol):
-    """Rendered positives: row i belongs to anchor row i."""
-
-    @property
-    def images(self) -> ImageArray:
-        """Images, (n, H, W, 3)."""
-
-    @property
-    def latents(self) -> np.ndarray:
-        """Unit latents, (n, d)."""
-
-    @property
-    def conditional(self) -> str:
-        """What they were drawn from, as text."""
-
-
-class PairData(Data, Protocol):
-    """What pairs need of a data set."""
-
-    @property
-    def images(self) -> ImageArray:
-        """Images, (n, H, W, 3)."""
-
-    @property
-    def pairs(self) -> RenderedPairs | None:
-        """The rendered positives, if there are any."""
 
 
 class Pairs:
@@ -140,7 +112,9 @@ class Pairs:
         self.negatives_per_anchor = _count(negatives_per_anchor, "negatives_per_anchor")
         self.space = space
         looked_up, exact = self.method in LOOKUPS, self.method == "exact"
-        pool = data if candidates == "rows" else concatenate(data)
+        pool: PairData | AllImages = data
+        if candidates == "all" and data.pairs is not None:
+            pool = AllImages(data, data.pairs)
         rendered = data.pairs if exact and pool is data else None
         self._sources = (pool, rendered or pool, pool)  # of anchors, positives, negatives
         self._shift = len(data.latents) if exact and pool is not data else 0
@@ -221,19 +195,6 @@ class Pairs:
         return rng.integers(len(self.data.latents), size=_count(n, "n"))
 
 
-def concatenate(data: PairData) -> PairData | Candidates:
-    """Give all images of a split as candidates: its rows, then their rendered positives."""
-    if data.pairs is None:
-        return data
-    return Candidates(
-        images=ConcatenatedImages(data.images, data.pairs.images),
-        latents=np.concatenate([data.latents, data.pairs.latents]),
-        factors=data.factors,
-        fingerprint=data.fingerprint,
-        classes=None if data.classes is None else np.tile(data.classes, 2),
-    )
-
-
 def as_conditional(
     data: PairData, conditional: Conditional | str | None, method: str | None = None
 ) -> Conditional:
@@ -274,7 +235,7 @@ def choose_method(data: PairData, conditional: Conditional, method: str | None) 
     return method
 
 
-def _view(source: PairData | RenderedPairs | Candidates, rows: np.ndarray) -> View:
+def _view(source: PairData | PairedRows | AllImages, rows: np.ndarray) -> View:
     return View(rows, source.latents[rows], source.images[rows])
 
 

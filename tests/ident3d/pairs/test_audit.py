@@ -48,9 +48,9 @@ def test_methods_side_by_side():
 def test_measures_equal_plain_numpy():
     data = make_data(800)
     found = audit(data, Laplace(0.2), ["nearest"], pairs=1_000)
-    asked, served = (found.differences[name] for name in ("asked", "nearest"))
+    asked, served = (found.differences[name] for name in ("requested", "nearest"))
     factor = found.factors[3]
-    assert factor.asked == pytest.approx(np.sqrt(np.mean(asked[:, 3] ** 2)))
+    assert factor.requested == pytest.approx(np.sqrt(np.mean(asked[:, 3] ** 2)))
     assert factor.ratio == pytest.approx(
         np.sqrt(np.mean(served[:, 3] ** 2)) / np.sqrt(np.mean(asked[:, 3] ** 2))
     )
@@ -74,7 +74,7 @@ def test_share_on_the_anchor_equals_brute_force():
 
 def test_advice_says_it_plainly():
     advice = " ".join(audit(make_data(), "normal:0.1", pairs=2_000).advice())
-    assert "times the spread asked for" in advice
+    assert "times the spread requested" in advice
     assert "closest to their own anchor" in advice
     assert "`ident3d render OUT --pairs normal:0.1`" in advice
     assert "rows to come within 10%" in advice
@@ -83,7 +83,7 @@ def test_advice_says_it_plainly():
 def test_faithful_pairs_need_no_advice():
     advice = audit(make_data(rendered="normal:0.1"), None, ["exact"], pairs=2_000).advice()
     assert len(advice) == 1
-    assert "serves the spread asked for" in advice[0]
+    assert "serves the spread requested" in advice[0]
 
 
 def test_pairs_that_are_too_narrow_are_called_so():
@@ -94,10 +94,10 @@ def test_pairs_that_are_too_narrow_are_called_so():
 
 
 @pytest.mark.slow
-def test_a_quarter_million_rows_serve_twice_what_is_asked():
+def test_a_quarter_million_rows_serve_twice_what_is_requested():
     result = run("--rows", 250_000, "--conditional", "normal:0.1", "--pairs", 5_000)
     assert result.exit_code == 0, result.output
-    assert "nearest: normal:0.1 serves twice the spread asked for (0.19" in result.output
+    assert "nearest: normal:0.1 serves twice the spread requested (0.19" in result.output
     assert "98.5%" in result.output or "98.4%" in result.output or "98.6%" in result.output
     assert "To fix it, serve rendered positives" in result.output
 
@@ -109,9 +109,9 @@ def test_fixed_and_constant_factors():
     named = {(f.factor, f.method): f for f in found.factors}
     assert ("beta", "nearest") not in named
     fixed = named["object_hue", "nearest"]
-    assert (fixed.asked, fixed.ratio) == (0, None)
+    assert (fixed.requested, fixed.ratio) == (0, None)
     assert 0 < fixed.served < named["x", "nearest"].served
-    assert found.methods[0].asked == pytest.approx(named["x", "nearest"].asked, rel=0.1)
+    assert found.methods[0].requested == pytest.approx(named["x", "nearest"].requested, rel=0.1)
     json.dumps(found.to_record(), allow_nan=False)
 
 
@@ -140,6 +140,7 @@ def test_classes():
         ({"conditional": Anisotropic((1.0,) * 3)}, "10 dimensions"),
         ({"conditional": Normal(0.1), "methods": ["exact"]}, "rendered positives"),
         ({"conditional": Fixed(), "methods": ["weighted"]}, "no density"),
+        ({"conditional": Normal(0.1), "methods": ["augmented"]}, "`methods` must be one of"),
         ({"conditional": Normal(0.1), "pairs": 1}, "`pairs`"),
         ({"conditional": None}, "`conditional` is needed"),
     ],
@@ -155,6 +156,7 @@ def test_command_json_and_plot(tmp_path):
     result = run(*arguments, "--plot", plot, "--json")
     assert result.exit_code == 0, result.output
     record = json.loads(result.output)
+    assert {"asked", "served", "ratio"} <= set(record["factors"][0]) & set(record["methods"][0])
     assert [m["method"] for m in record["methods"]] == ["nearest", "weighted", "exact"]
     assert plot.read_bytes().startswith(b"\x89PNG")
     text = run(*arguments, "--method", "weighted").output
