@@ -2,23 +2,35 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 RUN = .venv/bin/python
 
-.PHONY: setup demo test speed lint
+.PHONY: setup demo test speed lint docs clients
 setup: .venv/ready
 
 .venv/ready: pyproject.toml .ci/system-packages
-	bash .ci/system-packages
+	@echo "Set-up, step 1 of 3: system packages for Blender and the browser tests"
+	@bash .ci/system-packages
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 	  { echo "Blender's Python module needs Python 3.11: make setup PYTHON=/path/to/python3.11"; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(RUN) -m pip install --quiet --upgrade 'pip>=25.1'
-	$(RUN) -m pip install --quiet --editable '.[all]' --group test
-	touch $@
+	@echo "Set-up, step 2 of 3: a virtual environment in .venv"
+	@$(PYTHON) -m venv .venv
+	@$(RUN) -m pip install --quiet --upgrade 'pip>=25.1'
+	@echo "Set-up, step 3 of 3: Blender, torch and the rest, some gigabytes the first time"
+	@$(RUN) -m pip install --editable '.[all]' --group test --group docs
+	@touch $@
 
 demo: setup
 	.venv/bin/ident3d demo demo
 
 test: setup lint
 	$(RUN) -m pytest -q
+
+# The manual as a site, in site-docs/; `.venv/bin/mkdocs serve` shows it while you write.
+docs: setup
+	.venv/bin/mkdocs build --strict
+
+# The manual's pages for people who come from other libraries, with those libraries.
+clients: setup
+	$(RUN) -m pip install --group clients
+	IDENT3D_CLIENTS=1 $(RUN) -m pytest -q tests/docs/test_pages.py
 
 speed: setup
 	$(RUN) -m tests.speed

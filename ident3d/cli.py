@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import click
 
-from .commands.options import LazyGroup
+from .commands.options import LazyGroup, examples
+from .commands.versions import version_option
 
 _HERE = "ident3d.commands"
 # name -> (where the click command lives, the line `ident3d --help` shows)
@@ -31,14 +32,22 @@ COMMANDS = {
     ),
 }
 
-BENCHMARK = ("torch", "torchvision", "sklearn", "matplotlib", "jinja2", "safetensors")
-EXTRAS = {"bpy": "render", "ray": "ray", **dict.fromkeys(BENCHMARK, "benchmark")}
+BENCHMARK = ("torch", "torchvision", "sklearn", "jinja2", "safetensors")
+EXTRAS = {
+    "bpy": "render",
+    "ray": "ray",
+    "matplotlib": "plot",
+    **dict.fromkeys(BENCHMARK, "benchmark"),
+}
 
 
 @click.group(
-    cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=LazyGroup,
+    table=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples("ident3d demo", "ident3d render --help"),
 )
-@click.version_option(package_name="ident3d")
+@version_option
 def cli() -> None:
     """Ground-truth images and honest measurement for identifiable representation learning."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from ident3d.commands.options import echo_json, json_option, option, options_of
+from ident3d.commands.options import echo_json, examples, json_option, option, options_of
 from ident3d.errors import DataError, choose
 from ident3d.factors import as_latents
 from ident3d.progress import Tracker, duration
@@ -57,7 +57,14 @@ class RenderOptions:
     verbose: bool = option(False, "Let Blender print.", flags=("-v", "--verbose"))
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "ident3d render 3dident --split test --size 25000",
+        "ident3d render small --size 2000 --resolution 64 --preset draft --pairs normal:0.3",
+        "ident3d render 3dident --size 250000 --estimate",
+        "ident3d render 3dident --size 250000 --shard 3/8",
+    )
+)
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
 @options_of(RenderOptions)
 @click.option(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ident3d.commands.options import LazyGroup, echo_json, json_option, table
+from ident3d.commands.options import LazyGroup, echo_json, examples, json_option, table
 from ident3d.errors import DataError
 
 if TYPE_CHECKING:  # both import torch
@@ -34,12 +34,19 @@ COMMANDS = {
 }
 
 
-@click.group(cls=LazyGroup, table=COMMANDS)
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    epilog=examples("ident3d benchmark list", "ident3d benchmark run table1/5"),
+)
 def benchmark() -> None:
     """Reproduce the papers' experiments, and rank what others train."""
 
 
-@click.command("list")
+@click.command(
+    "list",
+    epilog=examples("ident3d benchmark list table1", "ident3d benchmark list table4/1 --json"),
+)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @json_option
 def list_(ids: tuple[str, ...], as_json: bool) -> None:
@@ -66,7 +73,14 @@ def list_(ids: tuple[str, ...], as_json: bool) -> None:
     click.echo(table(rows, ["id", "method", "published", "what"]))
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "ident3d benchmark run table1/5 --seeds 3 --workers 2",
+        "ident3d benchmark run table4/1 --tier tiny --data demo/data",
+        "ident3d benchmark run my_module:MyMethod --tier small --data small",
+        "ident3d benchmark run 'aninfonce/*' --dry-run",
+    )
+)
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option(
     "--tier",

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import echo_json, json_option, table
+from ident3d.commands.options import echo_json, examples, json_option, table
 
 
-@click.command()
+@click.command(
+    epilog=examples("ident3d benchmark pack results/seed-0.json results/seed-1.json --out my-entry")
+)
 @click.argument("records", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The entry's folder.")
 def pack(records: tuple[Path, ...], out: Path) -> None:
@@ -20,7 +22,7 @@ def pack(records: tuple[Path, ...], out: Path) -> None:
     click.echo(f"Packed {count} into {folder} ({size / 1e6:.1f} MB).")
 
 
-@click.command()
+@click.command(epilog=examples("ident3d benchmark verify my-entry --data 3dident/test"))
 @click.argument("entry", type=click.Path(path_type=Path))
 @click.option("--data", required=True, type=click.Path(path_type=Path), help="The split scored.")
 @json_option

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import click
 
+from ident3d.commands.options import examples
+
 _path = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(epilog=examples("ident3d benchmark report results --out site"))
 @click.argument("results", type=_path)
 @click.option(
     "--out", type=_path, default=Path("site"), show_default=True, help="The site's folder."

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ident3d.commands.options import echo_json, json_option, table
+from ident3d.commands.options import echo_json, examples, json_option, table
 from ident3d.dataset import Dataset, load
 from ident3d.errors import DataError
 
@@ -21,7 +21,12 @@ _path = click.Path(path_type=Path)
 _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "ident3d benchmark score --data 3dident/test --embeddings mine.npy",
+        "ident3d benchmark score --data 3dident/test --encoder my_module:encoder --out results",
+    )
+)
 @click.option("--data", type=_path, required=True, help="The split that was embedded.")
 @click.option("--embeddings", type=_file, help="A .npy file (n, k), rows in the order of the data.")
 @click.option("--encoder", help="module:name of an encoder, or of a function that makes one.")

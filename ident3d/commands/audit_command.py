@@ -13,10 +13,15 @@ from ..pairs.audit import AUDITED, Audit
 from ..pairs.audit import audit as measure
 from ..pairs.audit_plot import check_plot, plot_audit
 from ..rows import row_latents
-from .options import echo_json, json_option, table
+from .options import echo_json, examples, json_option, table
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "ident3d audit 3dident/train --conditional normal:0.1 --plot audit.png",
+        "ident3d audit --rows 250000 --conditional normal:0.1",
+    )
+)
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @click.option("--conditional", help="normal:0.1, or x=normal:0.1,others=fixed; default: rendered.")
 @click.option(

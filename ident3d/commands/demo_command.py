@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..progress import duration
-from .options import table
+from .options import examples, table
 
 TRAIN, TEST = 1_000, 400  # rows; each training row has a rendered positive
 PAIRS = "normal:0.2"  # the conditional of the `tiny` tier
@@ -17,7 +17,7 @@ ROWS = ("identity", "random", "supervised", "1", "2", "4")  # of table 4
 CHANGES = ""  # further options of `benchmark run`
 
 
-@click.command()
+@click.command(epilog=examples("ident3d demo", "ident3d demo /tmp/demo"))
 @click.argument("out", type=click.Path(path_type=Path), default=Path("demo"))
 def demo(out: Path) -> None:
     """Render a small data set with exact pairs, check it, train on it, rank what was learned.

@@ -8,22 +8,31 @@ import importlib.metadata
 import importlib.util
 import itertools
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import click
 
-from .options import echo_json, json_option
+from ..files import Lock, write_bytes
+from .options import echo_json, examples, json_option
 
 _SECONDS = 180  # importing torch from a cold network disk takes a minute
 _BLENDER_LIBRARIES = (
     "apt-get install libxrender1 libxi6 libxkbcommon0 libsm6 libice6 libgl1 libegl1 libxxf86vm1 "
     "libxfixes3"
 )
+_TRIAL_BYTES = 1 << 26
+_IMAGE_BYTES = 224 * 224 * 3
 _FAISS_GPU = "pip uninstall faiss-cpu && pip install faiss-gpu"
 
 
@@ -45,6 +54,7 @@ class Finding:
     works: bool
     detail: str
     get: str | None = None
+    facts: dict[str, int] | None = None  # the numbers in `detail`, for `--json`
 
 
 CHECKS = (
@@ -101,24 +111,32 @@ detail = f"Blender {bpy.app.version_string}, " + (", ".join(names) or "CPU only"
 )
 
 
-@click.command()
+@click.command(epilog=examples("ident3d doctor", "ident3d doctor /scratch --json"))
+@click.argument("folder", type=click.Path(path_type=Path), required=False)
 @json_option
-def doctor(as_json: bool) -> None:
+def doctor(folder: Path | None, as_json: bool) -> None:
     """Say what works here, and give the commands that get the rest.
 
-    Exits with 1 if data sets cannot even be read.
+    With FOLDER, where data is to be written: its free space, how fast it takes a file, and whether
+    it has file locks. Exits with 1 if data sets cannot even be read, or not be written to FOLDER.
     """
     width = max(len(check.feature) for check in CHECKS)
     findings = []
+    disk = [] if folder is None else [folder_finding(folder)]
     with ThreadPoolExecutor(2) as pool:
-        for finding in itertools.chain([python_finding()], pool.map(examine, CHECKS)):
+        for finding in itertools.chain([python_finding()], pool.map(examine, CHECKS), disk):
             findings.append(finding)
             if not as_json:
                 click.echo(_lines(finding, width))
     if as_json:
-        echo_json([asdict(finding) for finding in findings])
-    if not findings[1].works:
+        echo_json([_record(finding) for finding in findings])
+    if not findings[1].works or not all(finding.works for finding in disk):
         sys.exit(1)
+
+
+def _record(finding: Finding) -> dict[str, Any]:
+    record = asdict(finding)
+    return record if finding.facts else {k: v for k, v in record.items() if k != "facts"}
 
 
 def _lines(finding: Finding, width: int) -> str:
@@ -134,6 +152,29 @@ def python_finding() -> Finding:
     """Describe Python and ident3d themselves."""
     version = ".".join(map(str, sys.version_info[:3]))
     return Finding("Python", True, f"{version}, ident3d {importlib.metadata.version('ident3d')}")
+
+
+def folder_finding(folder: Path) -> Finding:
+    """Try the disk of a folder, which need not be there yet, with a file of a shard's size."""
+    home = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
+    trial = home / f".ident3d-doctor-{os.getpid()}"
+    try:
+        free = shutil.disk_usage(home).free
+        content = os.urandom(min(_TRIAL_BYTES, free // 2))  # which no file system can compress
+        began = time.perf_counter()
+        write_bytes(trial, content)  # returns when it is on the disk
+        speed = len(content) / (time.perf_counter() - began)
+        Lock(trial).release()
+    except OSError as error:
+        get = "choose a folder that you may write to, on a disk with file locks"
+        return Finding("folder", False, f"{home}: {error.strerror or error}", get)
+    finally:
+        with suppress(OSError):
+            trial.unlink(missing_ok=True)
+    images = free // _IMAGE_BYTES
+    detail = f"{home}: {free / 1e9:,.1f} GB free ({images:,} images of 224 x 224), "
+    facts = {"free_bytes": free, "write_bytes_per_second": round(speed)}
+    return Finding("folder", True, f"{detail}{speed / 1e6:,.0f} MB/s written, locks", facts=facts)
 
 
 def examine(check: Check) -> Finding:

@@ -6,10 +6,15 @@ from pathlib import Path
 import click
 
 from .. import published
-from .options import echo_json, json_option
+from .options import echo_json, examples, json_option
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "ident3d download 3dident archives",
+        "ident3d download causal3dident archives --split test",
+    )
+)
 @click.argument("name")
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--split", help="Only the archive of this split.")

@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 
 from ..published import export_published
-from .options import echo_json, json_option
+from .options import echo_json, examples, json_option
 
 FORMATS = {"published": export_published}
 
 
-@click.command()
+@click.command(epilog=examples("ident3d export 3dident/test released"))
 @click.argument("path", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option(

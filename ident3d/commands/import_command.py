@@ -7,10 +7,16 @@ import click
 
 from ..dataset import load
 from ..published import import_published
-from .options import echo_json, json_option
+from .options import echo_json, examples, json_option
 
 
-@click.command("import")
+@click.command(
+    "import",
+    epilog=examples(
+        "ident3d import archives/3dident_train.tar 3dident",
+        "ident3d import archives/trainset.tar.gz causal3dident --compress",
+    ),
+)
 @click.argument("source", metavar="SRC", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--split", help="Import this split only; or its name, where SRC does not tell.")

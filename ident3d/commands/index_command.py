@@ -9,10 +9,15 @@ import click
 from ..dataset import load
 from ..factors import columns
 from ..index import DEVICES, RECALL, Index
-from .options import echo_json, json_option
+from .options import echo_json, examples, json_option
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "ident3d index 3dident/train",
+        "ident3d index 3dident/train --factors position --recall 0.9999",
+    )
+)
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--recall", default=RECALL, show_default=True, help="Recall@1 to reach.")
 @click.option("--factors", help="Only these factors or groups, as in `position,object_hue`.")

@@ -9,10 +9,10 @@ from ..dataset import Dataset, find_split, load, sample
 from ..errors import DataError
 from ..progress import size
 from ..shards import read_manifest
-from .options import echo_json, json_option, table
+from .options import echo_json, examples, json_option, table
 
 
-@click.command()
+@click.command(epilog=examples("ident3d info", "ident3d info 3dident/train --json"))
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @json_option
 def info(path: Path | None, as_json: bool) -> None:

@@ -12,11 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 T = TypeVar("T")
 Commands = Mapping[str, tuple[str, str]]  # name -> ("module:attribute", the line --help shows)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def examples(*commands: str) -> str:
+    """Write the end of a help text: commands that can be typed as they stand, a line each."""
+    return "\n".join(["\b", "Examples:", *(f"  {command}" for command in commands)])
 
 
 def echo_json(record: Any) -> None:
@@ -57,6 +63,15 @@ class LazyGroup(click.Group):
         """List the commands from the table alone."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self._table.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete from the table alone: a key press must not wait for torch."""
+        found = [
+            CompletionItem(name, help=line)
+            for name, (_, line) in self._table.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 def option(default: Any, help: str, **click_settings: Any) -> Any:

@@ -7,9 +7,15 @@ import numpy as np
 
 from ..dataset import load, sample
 from ..sheets import contact_sheet, nearest_traversal
+from .options import examples
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "ident3d sheet 3dident/train --out images.png",
+        "ident3d sheet --render --steps 5 --out traversals.png",
+    )
+)
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @click.option("--out", type=click.Path(path_type=Path), default="sheet.png", show_default=True)
 @click.option("--count", default=64, show_default=True, help="Images on a contact sheet.")

@@ -10,10 +10,10 @@ from ..dataset import sample
 from ..progress import progress
 from ..shards.verify import problems
 from .info_command import all_splits
-from .options import echo_json, json_option
+from .options import echo_json, examples, json_option
 
 
-@click.command()
+@click.command(epilog=examples("ident3d verify 3dident"))
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @json_option
 def verify(path: Path | None, as_json: bool) -> None:

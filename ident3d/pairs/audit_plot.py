@@ -67,5 +67,5 @@ def _figure() -> type:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("Plots need matplotlib: `pip install 'ident3d[benchmark]'`.") from error
+        raise ImportError("Plots need matplotlib: `pip install 'ident3d[plot]'`.") from error
     return Figure

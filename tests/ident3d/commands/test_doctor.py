@@ -114,3 +114,19 @@ def test_the_real_checks_all_answer():
     findings = {finding["feature"]: finding for finding in json.loads(result.output)}
     assert set(findings) == {"Python", *(check.feature for check in CHECKS)}
     assert all(finding["works"] or finding["get"] for finding in findings.values())
+
+
+def test_a_folder_is_tried(only_core, tmp_path):
+    new = tmp_path / "not" / "yet"  # its disk is that of the folder above
+    record = json.loads(CliRunner().invoke(cli, ["doctor", str(new), "--json"]).output)[-1]
+    assert record["works"] and record["feature"] == "folder"
+    assert set(record["facts"]) == {"free_bytes", "write_bytes_per_second"}
+    assert all(number > 0 for number in record["facts"].values())
+    assert list(tmp_path.iterdir()) == []
+    assert "GB free" in CliRunner().invoke(cli, ["doctor", str(new)]).output
+
+
+def test_a_folder_that_takes_no_file_is_told_with_exit_1(only_core):
+    done = CliRunner().invoke(cli, ["doctor", "/proc"])
+    assert done.exit_code == 1
+    assert "NO   folder" in done.output and "choose a folder" in done.output
