@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.pages import blocks
+
 ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
@@ -19,6 +21,7 @@ assert pairs.batch(4).positives.images.shape == (4, 64, 64, 3)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # downloads, on whatever line there is
 def test_the_library_works_with_neither_torch_nor_blender(tmp_path):
     """A clean environment with only `pip install .`: what most users have."""
     python = tmp_path / "venv/bin/python"
@@ -39,3 +42,25 @@ def test_the_library_works_with_neither_torch_nor_blender(tmp_path):
         assert refused.returncode == 1
         assert f"ident3d[{extra}]" in refused.stderr
         assert "Traceback" not in refused.stderr
+    for block in blocks(ROOT / "docs" / "package.md"):  # what a package index shows
+        subprocess.run([python, "-c", block.body], check=True, cwd=tmp_path, capture_output=True)
+    plot = [
+        "audit",
+        "--rows",
+        "300",
+        "--pairs",
+        "100",
+        "--conditional",
+        "normal:0.5",
+        "--plot",
+        "audit.png",
+    ]
+    refused = subprocess.run([ident3d, *plot], cwd=tmp_path, capture_output=True, text=True)
+    assert "pip install 'ident3d[plot]'" in refused.stderr
+    # The line as the message has it, from any folder: nothing of ident3d is on an index.
+    subprocess.run(
+        [python, "-m", "pip", "install", "-q", "ident3d[plot]"], check=True, cwd=tmp_path
+    )
+    subprocess.run([ident3d, *plot], check=True, cwd=tmp_path, capture_output=True)
+    assert (tmp_path / "audit.png").exists()
+    assert subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 1
