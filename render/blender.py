@@ -17,14 +17,13 @@ import numpy as np
 from . import scene
 from .materials import GROUND, GROUND_PLACE, LIGHTS, MATERIALS, Light, Material
 from .presets import Quality
-from .scene import MESHES, Box, SceneState, Vector, object_box
+from .scene import MESHES, SceneState, Vector, object_box
 from .teapot import Mesh
 
 GPU_TYPES = ("OPTIX", "CUDA", "HIP", "ONEAPI", "METAL")
 _CLOSEUP_MARGIN = 0.025  # of the image's side; the denoiser is less sure at the edge of a box
 _TARGA_HEADER = 18  # bytes before the pixels
 _TARGA_SIZE_AT = 12  # where in the header width and height stand
-
 
 _MISSING = (
     "Rendering needs Blender's `bpy` module, which did not import ({}): "
@@ -64,8 +63,7 @@ def _bpy_first() -> Iterator[None]:
     try:
         yield
     finally:
-        added = [folder for folder in sys.path if folder not in kept]
-        sys.path[:] = kept + added
+        sys.path[:] = kept + [added for added in sys.path if added not in kept]
 
 
 @contextlib.contextmanager
@@ -165,22 +163,15 @@ class Renderer:
         self.apply(state)
         image = self._shoot(self.scene)
         if self._closeup:
-            margin = round(self._resolution * _CLOSEUP_MARGIN)
-            left, top, right, bottom = box = object_box(state, self._resolution, margin)
+            size, render = self._resolution, self._closeup.render
+            left, top, right, bottom = object_box(state, size, round(size * _CLOSEUP_MARGIN))
+            # Blender cuts fractions of a pixel off, so a quarter guards whole ones from rounding.
+            render.border_min_x, render.border_max_x = (left + 0.25) / size, (right + 0.25) / size
+            render.border_min_y = (size - bottom + 0.25) / size
+            render.border_max_y = (size - top + 0.25) / size
             if left < right and top < bottom:
-                image[top:bottom, left:right] = self._shoot_box(box)
+                image[top:bottom, left:right] = self._shoot(self._closeup)
         return image
-
-    def _shoot_box(self, box: Box) -> np.ndarray:
-        """Render the pixels of a box with the samples meant for the object."""
-        left, top, right, bottom = box
-        size = self._resolution
-        render = self._closeup.render
-        # Blender cuts fractions of a pixel off, so a quarter guards whole ones from rounding.
-        render.border_min_x, render.border_max_x = (left + 0.25) / size, (right + 0.25) / size
-        render.border_min_y = (size - bottom + 0.25) / size
-        render.border_max_y = (size - top + 0.25) / size
-        return self._shoot(self._closeup)
 
     def _shoot(self, shot: Any) -> np.ndarray:
         """Render a Blender scene and read what it saved."""

@@ -36,7 +36,9 @@ class Build:
             while left:
                 for image_task, image in self._pool.run(self._images(left)):
                     self._store(*image_task.key, image)
-                left = [task for task in left if not self._finished(task)]
+                for task in filter(self._plan.done, list(left)):
+                    self._count(task, task.rows)
+                    left.remove(task)
                 if left:
                     time.sleep(LOOK_AGAIN_AFTER)
         finally:
@@ -46,8 +48,11 @@ class Build:
     def _images(self, tasks: list[ShardTask]) -> Iterator[ImageTask[Key]]:
         """Claim one file after the other, and list the images it lacks."""
         for task in tasks:
-            writer = self._claim(task)
-            if writer is None:
+            if self._plan.done(task):
+                continue
+            try:
+                writer = self._open[task] = self._plan.open(task)
+            except (Busy, FileNotFoundError):  # not found: finished, and tidied up, just now
                 continue
             missing = writer.missing()
             self._count(task, task.rows - len(missing))
@@ -56,15 +61,6 @@ class Build:
             for position in missing:
                 row, latents = int(writer.rows[position]), writer.latents[position]
                 yield ImageTask((task, position), latents, row)
-
-    def _claim(self, task: ShardTask) -> ShardWriter | None:
-        if self._plan.done(task):
-            return None
-        try:
-            writer = self._open[task] = self._plan.open(task)
-        except (Busy, FileNotFoundError):  # not found: finished, and tidied up, just now
-            return None
-        return writer
 
     def _store(self, task: ShardTask, position: int, image: np.ndarray) -> None:
         writer = self._open[task]
@@ -76,12 +72,6 @@ class Build:
     def _finish(self, task: ShardTask) -> None:
         with self._open.pop(task) as writer:
             writer.finish()
-
-    def _finished(self, task: ShardTask) -> bool:
-        done = self._plan.done(task)
-        if done:
-            self._count(task, task.rows)
-        return done
 
     def _count(self, task: ShardTask, images: int) -> None:
         self._tracker.advance(images - self._counted.get(task, 0))

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +9,7 @@ from ident3d.errors import DataError
 from ident3d.files import Busy
 from ident3d.progress import Tracker
 
-from .blender import Gpu, Renderer, find_gpus
+from .blender import Renderer, find_gpus
 from .devices import choose_cards
 from .plan import Plan, ShardTask
 from .spec import RenderSettings
@@ -33,15 +32,17 @@ def render_on_cluster(plan: Plan, tasks: list[ShardTask], address: str, device: 
     total, done = plan.count(tasks)
     rows = {render.remote(plan, task, device): task.rows for task in tasks if not plan.done(task)}
     with Tracker(total, f"render on Ray ({address})", "image", done) as tracker:
-        for reference in _as_completed(ray, list(rows)):
+        running = list(rows)
+        while running:
+            (ended,), running = ray.wait(running)
             try:
-                ray.get(reference)
+                ray.get(ended)
             except ray.exceptions.RayError as error:
                 reason = str(error).strip().splitlines()[-1]
                 raise DataError(
                     f"A task failed for good ({reason}). What was rendered is kept."
                 ) from error
-            tracker.advance(rows[reference])
+            tracker.advance(rows[ended])
     ray.shutdown()
 
 
@@ -62,15 +63,10 @@ def render_shard(plan: Plan, task: ShardTask, device: str) -> None:
 
 @lru_cache(maxsize=1)
 def _renderer(settings: RenderSettings, device: str) -> Renderer:
-    """Keep one Blender per Ray process from task to task."""
-    return settings.renderer(1, _card(device))
-
-
-def _card(device: str) -> Gpu | None:
-    """Take the one card that Ray has left visible to this process."""
+    """Keep one Blender per Ray process from task to task; Ray leaves it one card, if any."""
     if device in ("auto", "cpu"):
-        return None
-    return choose_cards(device, find_gpus(), lambda card: None)[0]
+        return settings.renderer(1, None)
+    return settings.renderer(1, choose_cards(device, find_gpus(), lambda card: None)[0])
 
 
 def _connect(address: str) -> Any:
@@ -88,9 +84,3 @@ def _connect(address: str) -> Any:
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise DataError(f"No Ray cluster at {address!r}: {error}") from error
     return ray
-
-
-def _as_completed(ray: Any, references: list[Any]) -> Iterator[Any]:
-    while references:
-        (ready,), references = ray.wait(references, num_returns=1)
-        yield ready

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from ident3d.errors import DataError
 from ident3d.files import Lock, write_json
 from ident3d.shards import MANIFEST, Description, ShardWriter, read_manifest, shard_name
 from ident3d.shards.manifest import check_split_name
+from ident3d.shards.reader import read_columns
 
 from .spec import Spec
 
@@ -167,12 +167,10 @@ def _check_given(plan: Plan) -> None:
     if plan.spec.given is None:
         return
     for task in filter(plan.done, plan.tasks()):
-        with h5py.File(plan.folder / task.name) as file:
-            stored = file["latents"][:]
-        rows = np.arange(task.start, task.stop)
-        expected = plan.spec.anchors(rows)
-        if task.kind == "shard" and not np.array_equal(stored, expected):
-            row = rows[(stored != expected).any(axis=1)][0]
+        stored = read_columns(plan.folder, [{"name": task.name, "rows": task.rows}], "latents")
+        differ = (stored != plan.spec.given[task.start : task.stop]).any(axis=1)
+        if task.kind == "shard" and differ.any():
+            row = task.start + int(differ.argmax())
             raise ValueError(
                 f"`latents` must begin with the rows that {plan.folder} holds; row {row} differs."
             )

@@ -39,31 +39,18 @@ class RenderSettings:
 
 @dataclass(frozen=True)
 class Spec:
-    """Equal specs make equal files, on whatever machine and in whatever order.
-
-    Attributes:
-        quality: Samples and denoising.
-        resolution: Pixels along each side.
-        hue: Name of the hue convention.
-        split: Name of the split.
-        seed: Seed of the latents and of the positives.
-        factors: Factors or groups that vary, as `ident3d.factors.columns` takes them.
-        held: Unit latents of factors that do not vary; the rest of those stands at 0.
-        pairs: The conditional of the rendered positives, or None for no positives.
-        given: Latents of all rows, shape (n, 10), instead of drawn ones.
-        compress: Store one zstd chunk per image.
-    """
+    """Equal specs make equal files, on whatever machine and in whatever order."""
 
     quality: Quality
-    resolution: int = 224
-    hue: str = "injective"
+    resolution: int = 224  # pixels along each side
+    hue: str = "injective"  # name of the convention
     split: str = "train"
-    seed: int = 0
-    factors: str = "all"
-    held: dict[str, float] = field(default_factory=dict)
-    pairs: str | None = None
-    given: np.ndarray | None = None
-    compress: bool = False
+    seed: int = 0  # of the latents and of the positives
+    factors: str = "all"  # those that vary, or groups, as `ident3d.factors.columns` takes them
+    held: dict[str, float] = field(default_factory=dict)  # unit latents of others; else `HELD_AT`
+    pairs: str | None = None  # the conditional of the rendered positives; None for no positives
+    given: np.ndarray | None = None  # latents of all rows, shape (n, 10), instead of drawn ones
+    compress: bool = False  # store one zstd chunk per image
 
     def __post_init__(self) -> None:
         choose(HUES, self.hue, "hue")
@@ -91,8 +78,7 @@ class Spec:
         """Unit latents of the given rows, float32 (n, 10)."""
         if self.given is not None:
             return self.given[rows]
-        latents = row_latents(self.seed, self.split, rows, len(FACTORS))
-        return self._hold(latents)
+        return self._hold(row_latents(self.seed, self.split, rows, len(FACTORS)))
 
     def positives(self, rows: np.ndarray) -> np.ndarray:
         """Unit latents of the rows' positives, float32 (n, 10), drawn from each row's own stream.

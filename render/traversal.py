@@ -33,15 +33,13 @@ def traversal(steps: int) -> np.ndarray:
     return latents
 
 
-def render_traversal(
-    steps: int = 7, resolution: int = 96, hue: str = "injective", preset: str = "standard"
-) -> Image.Image:
+def render_traversal(steps: int, resolution: int) -> Image.Image:
     """Render a traversal of every factor and lay it out as one labelled picture."""
-    renderer = Renderer(PRESETS[preset], resolution)
+    renderer = Renderer(PRESETS["standard"], resolution)
     latents = traversal(steps)
     grid = np.empty((len(FACTORS), steps, resolution, resolution, 3), np.uint8)
     with progress(len(FACTORS) * steps, "render", unit="image") as bar:
         for place in np.ndindex(len(FACTORS), steps):
-            grid[place] = renderer.render(scene_state(latents[place], hue))
+            grid[place] = renderer.render(scene_state(latents[place]))
             bar.update()
     return picture(grid, [factor.name for factor in FACTORS])

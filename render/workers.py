@@ -86,19 +86,17 @@ class _Worker:
         """Hand the task back with its image, or with the reason why there is none."""
         task, self.task = self.task, None
         assert task is not None
-        return task, self._receive()
-
-    def _receive(self) -> np.ndarray | str:
         try:
             answer = self.connection.recv()
         except (EOFError, ConnectionResetError):
             self.process.join()
             code = self.process.exitcode or 0  # below 0: the signal that ended it
-            return f"its worker died of {_signal_name(-code)}" if code < 0 else f"exit code {code}"
+            died = f"its worker died of {_signal_name(-code)}" if code < 0 else f"exit code {code}"
+            return task, died
         if isinstance(answer, ImportError):
             raise answer
         self.images += 1
-        return answer
+        return task, answer
 
     def stop(self) -> None:
         self.connection.close()

@@ -5,14 +5,14 @@ faster than full vectors; the candidates are then ranked by their exact distance
 too coarse for the data (few dimensions, many rows) the lists hold the vectors themselves.
 """
 
+import math
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import faiss
 import numpy as np
 
 from ..errors import DataError
-from .tuning import Found, Settings
 
 _LINKS = 16  # HNSW links per centroid
 _GPU_HELP = "`pip uninstall faiss-cpu` and `pip install faiss-gpu` on a machine with an NVIDIA GPU"
@@ -20,6 +20,29 @@ _GPU_HELP = "`pip uninstall faiss-cpu` and `pip install faiss-gpu` on a machine 
 # OpenMP's threads do not survive a fork: FAISS in a forked worker hangs unless it uses one thread.
 if hasattr(os, "register_at_fork"):  # Windows has neither
     os.register_at_fork(after_in_child=lambda: faiss.omp_set_num_threads(1))
+
+Found = tuple[np.ndarray, np.ndarray]  # distances and row numbers, each (n, k), nearest first
+
+
+class Settings(NamedTuple):
+    """How hard an IVF-HNSW index looks."""
+
+    probes: int  # inverted lists read for a query
+    ef_search: int  # beam width of the HNSW graph that finds those lists
+    candidates: int  # rows ranked by their exact distance
+
+    def harder(self, lists: int) -> "Settings":
+        """Look a fifth harder, at most into all `lists`."""
+        probes, ef_search, candidates = (math.ceil(1.2 * setting) for setting in self)
+        return Settings(min(probes, lists), ef_search, candidates)
+
+    def sensible(self, lists: int) -> bool:
+        """Tell settings that tuning could have chosen from those that exhaust the machine."""
+        return (
+            1 <= self.probes <= lists
+            and 1 <= self.ef_search <= 16 * lists
+            and 1 <= self.candidates <= 100_000
+        )
 
 
 class NearestRows:

@@ -19,9 +19,9 @@ import numpy as np
 from ..errors import DataError, choose
 from ..factors import Factor, varying
 from ..files import sha256, write_bytes, write_json
-from .faiss_ivf import NearestRows, from_bytes
+from .faiss_ivf import Found, NearestRows, Settings, from_bytes
 from .parts import Draw, build_part, merge_certificates, read_bytes
-from .tuning import Certificate, Found, Queries, Settings, draws_near
+from .tuning import Certificate, Queries, draws_near
 
 FORMAT = "ident3d-index"
 VERSION = 1
@@ -31,6 +31,7 @@ DEVICES = {"cpu": False, "cuda": True}
 
 Weights = Sequence[float] | np.ndarray  # one for each factor
 Draws = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+Members = np.ndarray | slice  # rows of a class, sorted; a slice of all where there are no classes
 
 
 class Data(Protocol):
@@ -69,12 +70,8 @@ class Index:
         certificate: Certificate,
         stem: str,
     ) -> None:
-        self.weights = weights
-        self.certificate = certificate
-        self._stem = stem
-        self._parts = parts
-        self._classes = classes
-        self._members = _members(classes)
+        self.weights, self.certificate, self._stem = weights, certificate, stem
+        self._parts, self._classes, self._members = parts, classes, _members(classes)
 
     @classmethod
     def build(
@@ -102,16 +99,16 @@ class Index:
             raise ValueError(f"`latents` must hold at least 2 rows to look up, got {len(latents)}.")
         checked = _checked_weights(weights, latents)
         points = _scale(latents, checked)
-        parts, certificates, sizes = {}, [], []
+        parts, certificates = {}, []
         for label, members in _members(classes).items():
-            inside = points if members is None else points[members]
+            inside = points[members]
             if len(inside) < 2:
                 raise ValueError(f"`classes` must have 2 rows each to look up; {label} has one.")
-            draw = _drawing(draws, members, checked)
-            parts[label], certificate = build_part(inside, recall, draw)
+            parts[label], certificate = build_part(
+                inside, recall, _drawing(draws, members, checked)
+            )
             certificates.append(certificate)
-            sizes.append(len(inside))
-        merged = merge_certificates(certificates, sizes)
+        merged = merge_certificates(certificates, [len(part.points) for part in parts.values()])
         return cls(checked, parts, classes, merged, _stem(checked, latents))
 
     def search(self, points: np.ndarray, k: int = 1, exclude: np.ndarray | None = None) -> Found:
@@ -136,8 +133,7 @@ class Index:
         rows = np.empty((len(points), k), np.int64)
         labels = self._classes[exclude]
         for label in np.unique(labels).tolist():
-            chosen, members = labels == label, self._members[label]
-            assert members is not None  # there are classes
+            chosen, members = labels == label, np.asarray(self._members[label])
             # `members` is sorted, so this turns row numbers into positions among them.
             within = np.asarray(np.searchsorted(members, exclude[chosen]))
             distances[chosen], found = self._parts[label].search(points[chosen], k, within)
@@ -169,13 +165,12 @@ class Index:
     def save(self, folder: Path, fingerprint: str) -> Path:
         """Write `index.faiss`, then `index.json`, each atomically, and return the latter's path."""
         path = Path(folder) / f"{self._stem}.json"
-        contents = [part.to_bytes() for part in self._parts.values()]
-        content = b"".join(contents)
+        content, parts = b"", []
+        for label, part in self._parts.items():
+            piece = part.to_bytes()
+            content += piece
+            parts.append({"class": label, "bytes": len(piece), "settings": part.settings})
         write_bytes(path.with_suffix(".faiss"), content)
-        parts = [
-            {"class": label, "bytes": len(piece), "settings": part.settings}
-            for (label, part), piece in zip(self._parts.items(), contents, strict=True)
-        ]
         record = {
             "format": FORMAT,
             "version": VERSION,
@@ -203,37 +198,34 @@ class Index:
             return cls._read(path, data, checked)
         except FileNotFoundError:
             raise DataError(f"{path} is missing; `ident3d index {data.path}` builds it.") from None
+        except DataError as error:
+            reason = str(error)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(
-                f"{path} is damaged ({type(error).__name__}); `ident3d index` rebuilds it."
-            ) from None
+            reason = f"{path} is damaged ({type(error).__name__})"
+        raise DataError(f"{reason}; `ident3d index` rebuilds it.")
 
     @classmethod
     def _read(cls, path: Path, data: Data, weights: np.ndarray) -> "Index":
         if path.stat().st_size > _RECORD_LIMIT:
-            raise DataError(f"{path} is too large to be an index's description.")
+            raise DataError(f"{path} is too large to be an index's description")
         record = json.loads(path.read_bytes())
         if (record["format"], record["version"]) != (FORMAT, VERSION):
-            raise DataError(f"{path} has another format or version; `ident3d index` rebuilds it.")
+            raise DataError(f"{path} has another format or version")
         if record["fingerprint"] != data.fingerprint or record["weights"] != weights.tolist():
-            raise DataError(f"{path} is the index of other data; `ident3d index` rebuilds it.")
+            raise DataError(f"{path} is the index of other data")
         content = read_bytes(path.with_suffix(".faiss"), record["bytes"], record["sha256"])
         members = _members(data.classes)
         if [part["class"] for part in record["parts"]] != list(members):
-            raise DataError(f"{path} has other classes than the data; `ident3d index` rebuilds it.")
+            raise DataError(f"{path} has other classes than the data")
         points = _scale(data.latents, weights)
         parts, start = {}, 0
         for part, rows in zip(record["parts"], members.values(), strict=True):
             piece = content[start : (start := start + part["bytes"])]
             settings = None if part["settings"] is None else Settings(*map(int, part["settings"]))
             try:
-                inside = points if rows is None else points[rows]
-                parts[part["class"]] = from_bytes(piece, inside, settings)
+                parts[part["class"]] = from_bytes(piece, points[rows], settings)
             except DataError as error:
-                raise DataError(
-                    f"{path.with_suffix('.faiss')} is unusable: {error}; `ident3d index` "
-                    "rebuilds it."
-                ) from None
+                raise DataError(f"{path.with_suffix('.faiss')} is unusable: {error}") from None
         certificate = Certificate(**record["certificate"])
         return cls(weights, parts, data.classes, certificate, path.stem)
 
@@ -253,7 +245,7 @@ def open_index(data: Data, weights: Weights | None = None, draws: Draws | None =
     return index
 
 
-def _drawing(draws: Draws | None, members: np.ndarray | None, weights: np.ndarray) -> Draw:
+def _drawing(draws: Draws | None, members: Members, weights: np.ndarray) -> Draw:
     """Make queries for one part; the seed is fixed, so that equal data gives an equal index."""
 
     def draw(points: np.ndarray, n: int, stream: int) -> Queries:
@@ -261,17 +253,16 @@ def _drawing(draws: Draws | None, members: np.ndarray | None, weights: np.ndarra
         if draws is None:
             return draws_near(points, n, rng)
         rows = rng.integers(len(points), size=n)
-        return Queries(
-            _scale(draws(rows if members is None else members[rows], rng), weights), rows
-        )
+        anchors = rows if isinstance(members, slice) else members[rows]
+        return Queries(_scale(draws(anchors, rng), weights), rows)
 
     return draw
 
 
-def _members(classes: np.ndarray | None) -> dict[int, np.ndarray | None]:
+def _members(classes: np.ndarray | None) -> dict[int, Members]:
     """Row numbers of each class, sorted; one part with all rows where there are no classes."""
     if classes is None:
-        return {0: None}
+        return {0: slice(None)}
     return {int(label): np.flatnonzero(classes == label) for label in np.unique(classes)}
 
 

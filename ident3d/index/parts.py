@@ -47,13 +47,9 @@ def merge_certificates(certificates: list[Certificate], sizes: list[int]) -> Cer
 
 def read_bytes(path: Path, size: int, digest: str) -> bytes:
     """Read a file whose size and digest are known; anything else is refused unread by FAISS."""
-    actual = path.stat().st_size
-    if actual != size:
-        raise DataError(
-            f"{path} has {actual:,} bytes, its description says {size:,}; `ident3d index` "
-            "rebuilds it."
-        )
+    if (actual := path.stat().st_size) != size:
+        raise DataError(f"{path} has {actual:,} bytes, its description says {size:,}")
     content = path.read_bytes()
     if sha256(content) != digest:
-        raise DataError(f"{path} was changed or damaged; `ident3d index` rebuilds it.")
+        raise DataError(f"{path} was changed or damaged")
     return content

@@ -5,14 +5,14 @@ is the nearest row other than that one. Nothing here depends on timings, so the 
 same settings, and the same pairs, on every machine.
 """
 
-import math
 import time
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-import faiss
 import numpy as np
 from scipy.spatial import cKDTree
+
+from .faiss_ivf import IvfRows, NearestRows, Settings
 
 TUNING_QUERIES = 4096
 CERTIFICATE_QUERIES = 4096
@@ -21,35 +21,12 @@ _CANDIDATES = (8, 12, 16, 24, 32, 48, 64)
 _BEAMS = (1.0, 1.5, 2.0)  # efSearch, in units of the lists it must find
 _TREE_DIMENSIONS = 16  # beyond about this, a k-d tree is slower than comparing with every row
 
-Found = tuple[np.ndarray, np.ndarray]  # distances and row numbers, each (n, k), nearest first
-
 
 class Queries(NamedTuple):
     """Points to look up, and for each the row that must not be the answer (-1: none)."""
 
     points: np.ndarray
     exclude: np.ndarray
-
-
-class Settings(NamedTuple):
-    """How hard an IVF-HNSW index looks."""
-
-    probes: int  # inverted lists read for a query
-    ef_search: int  # beam width of the HNSW graph that finds those lists
-    candidates: int  # rows ranked by their exact distance
-
-    def harder(self, lists: int) -> "Settings":
-        """Look a fifth harder, at most into all `lists`."""
-        probes, ef_search, candidates = (math.ceil(1.2 * setting) for setting in self)
-        return Settings(min(probes, lists), ef_search, candidates)
-
-    def sensible(self, lists: int) -> bool:
-        """Tell settings that tuning could have chosen from those that exhaust the machine."""
-        return (
-            1 <= self.probes <= lists
-            and 1 <= self.ef_search <= 16 * lists
-            and 1 <= self.candidates <= 100_000
-        )
 
 
 @dataclass(frozen=True)
@@ -62,28 +39,6 @@ class Certificate:
     per_second: float
     distance_median: float  # to the row served, in the index's own units
     distance_95: float
-
-
-class Searcher(Protocol):
-    """What a certificate needs of an index."""
-
-    def search(self, points: np.ndarray, k: int, exclude: np.ndarray) -> Found:
-        """Give the distances and rows of the `k` nearest rows."""
-
-
-class Tunable(Searcher, Protocol):
-    """What tuning needs of an index."""
-
-    @property
-    def lists(self) -> int:
-        """How many inverted lists there are."""
-
-    @property
-    def coded(self) -> bool:
-        """Whether the lists hold codes rather than vectors."""
-
-    def set(self, settings: Settings) -> None:
-        """Use these settings from now on."""
 
 
 def draws_near(points: np.ndarray, n: int, rng: np.random.Generator) -> Queries:
@@ -100,12 +55,9 @@ def draws_near(points: np.ndarray, n: int, rng: np.random.Generator) -> Queries:
 
 def exact_nearest(points: np.ndarray, queries: Queries) -> np.ndarray:
     """Find the true nearest row other than the excluded one, shape (n,)."""
-    if points.shape[1] <= _TREE_DIMENSIONS:
-        _, found = cKDTree(points).query(queries.points, 2, workers=-1)
-    else:
-        flat = faiss.IndexFlatL2(points.shape[1])
-        flat.add(points)
-        _, found = flat.search(queries.points, 2)
+    if points.shape[1] > _TREE_DIMENSIONS:
+        return NearestRows(points).search(queries.points, 1, queries.exclude)[1][:, 0]
+    _, found = cKDTree(points).query(queries.points, 2, workers=-1)
     return nearest_other(found, queries.exclude)
 
 
@@ -133,7 +85,7 @@ def share_found(
     return float((near <= best * (1 + 1e-6)).mean())
 
 
-def tune(searcher: Tunable, points: np.ndarray, queries: Queries, target: float) -> bool:
+def tune(searcher: IvfRows, points: np.ndarray, queries: Queries, target: float) -> bool:
     """Set the least work that reaches the target recall on `queries`; False if none does.
 
     Probes cost most, so they are settled first, with the rest generous.
@@ -163,7 +115,9 @@ def tune(searcher: Tunable, points: np.ndarray, queries: Queries, target: float)
     return True
 
 
-def certify(searcher: Searcher, points: np.ndarray, queries: Queries, target: float) -> Certificate:
+def certify(
+    searcher: NearestRows, points: np.ndarray, queries: Queries, target: float
+) -> Certificate:
     """Measure recall against exact search, and speed."""
     start = time.perf_counter()
     distances, found = searcher.search(queries.points, 1, queries.exclude)
