@@ -32,13 +32,27 @@ class PairedRows:
 
 
 class Dataset:
-    """One split of a data set. Opens files lazily in each process; safe to pickle and to fork."""
+    """One split of a data set. Opens files lazily in each process; safe to pickle and to fork.
+
+    Attributes:
+        path: The split's folder.
+        split: Its name.
+        description: Everything the manifest says of how the split was made.
+        factors: The factors, in the order of the latents' columns.
+        resolution: Height, width and channels of an image.
+        settings: How the images were made: renderer settings, hue convention, versions.
+        seed: The seed of the latents; None where the latents were given.
+        class_names: Names of the classes, or None.
+    """
 
     def __init__(self, root: Path, split: str, entry: dict[str, Any]) -> None:
         self.path = Path(root) / split
         self.split = split
+        self.description = Description.from_record(entry["description"])
+        self.factors, self.settings = self.description.factors, dict(self.description.settings)
+        self.seed, self.class_names = self.description.seed, self.description.class_names
+        self.resolution: tuple[int, int, int] = tuple(entry["resolution"])
         self._entry = entry
-        self._description = Description.from_record(entry["description"])
 
     @cached_property
     def images(self) -> Images:
@@ -68,38 +82,8 @@ class Dataset:
         return PairedRows(
             images=Images(self.path, self._entry["pair_shards"], self.resolution),
             latents=read_columns(self.path, self._entry["pair_shards"], "latents"),
-            conditional=str(self._description.pairs),
+            conditional=str(self.description.pairs),
         )
-
-    @property
-    def factors(self) -> tuple[Factor, ...]:
-        """The factors, in the order of the latents' columns."""
-        return self._description.factors
-
-    @property
-    def resolution(self) -> tuple[int, int, int]:
-        """Height, width and channels of an image."""
-        return tuple(self._entry["resolution"])
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """How the images were made: renderer settings, hue convention, versions."""
-        return dict(self._description.settings)
-
-    @property
-    def seed(self) -> int | None:
-        """The seed of the latents; None where the latents were given."""
-        return self._description.seed
-
-    @property
-    def class_names(self) -> tuple[str, ...] | None:
-        """Names of the classes, or None."""
-        return self._description.class_names
-
-    @property
-    def description(self) -> Description:
-        """Everything the manifest says of how the split was made."""
-        return self._description
 
     @cached_property
     def varying(self) -> tuple[Factor, ...]:
@@ -134,7 +118,7 @@ class Dataset:
 
     def __repr__(self) -> str:
         height, width, _ = self.resolution
-        pairs = f", pairs {self._description.pairs}" if self._entry["pair_shards"] else ""
+        pairs = f", pairs {self.description.pairs}" if self._entry["pair_shards"] else ""
         return (
             f"Dataset({str(self.path)!r}: {len(self):,} images {height} x {width}, "
             f"{len(self.factors)} factors{pairs})"
@@ -144,8 +128,7 @@ class Dataset:
 def load(path: str | os.PathLike) -> Dataset:
     """Open one split: `load("3dident/train")`, or `load("3dident")` where there is only one."""
     root, split = find_split(Path(path))
-    manifest = read_manifest(root)
-    return Dataset(root, split, manifest["splits"][split])
+    return Dataset(root, split, read_manifest(root)["splits"][split])
 
 
 def sample() -> Dataset:

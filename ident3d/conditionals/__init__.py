@@ -4,17 +4,12 @@
 that depends on the anchor alone; it is -inf outside the space.
 """
 
-from .conditional import Conditional
-from .registry import VMF, Anisotropic, Fixed, GenNorm, Laplace, Normal, Product, parse
-
-__all__ = [
-    "VMF",
-    "Anisotropic",
-    "Conditional",
-    "Fixed",
-    "GenNorm",
-    "Laplace",
-    "Normal",
-    "Product",
-    "parse",
-]
+from .conditional import Conditional as Conditional
+from .registry import VMF as VMF
+from .registry import Anisotropic as Anisotropic
+from .registry import Fixed as Fixed
+from .registry import GenNorm as GenNorm
+from .registry import Laplace as Laplace
+from .registry import Normal as Normal
+from .registry import Product as Product
+from .registry import parse as parse

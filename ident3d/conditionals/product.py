@@ -31,8 +31,8 @@ class Product(Conditional):
         self.parts = dict(parts)
         self.others = others
         self.factors = tuple(factors)
-        self._columns = self._assign()
-        for part, selected in self._members():
+        self._members = self._assign()  # each conditional and its columns
+        for part, selected in self._members:
             if isinstance(part, Product) or part.why_not(UNIT_BOX, density=False):
                 raise ValueError(f"A product cannot hold {part}; use normal, laplace or gennorm.")
             part.check(len(selected))
@@ -68,22 +68,18 @@ class Product(Conditional):
 
     def _sample(self, anchors: np.ndarray, rng: np.random.Generator, space: Space) -> np.ndarray:
         positives = np.empty_like(anchors)
-        for part, selected in self._members():
+        for part, selected in self._members:
             positives[:, selected] = part.sample(anchors[:, selected], rng, space)
         return positives
 
     def _log_density(self, positives: np.ndarray, anchors: np.ndarray, space: Space) -> np.ndarray:
         parts = [
             part.log_density(positives[:, selected], anchors[:, selected], space)
-            for part, selected in self._members()
+            for part, selected in self._members
         ]
         return np.sum(parts, axis=0)
 
-    def _members(self) -> list[tuple[Conditional, list[int]]]:
-        named = self.parts | {OTHERS: self.others}
-        return [(named[name], selected) for name, selected in self._columns.items()]
-
-    def _assign(self) -> dict[str, list[int]]:
+    def _assign(self) -> list[tuple[Conditional, list[int]]]:
         """Give every factor to the most specific name that covers it."""
         reach = {name: columns([name], self.factors) for name in self.parts}
         names = {factor.name for factor in self.factors}
@@ -91,4 +87,6 @@ class Product(Conditional):
         # Wide groups first, single factors last: what comes later overwrites.
         for name in sorted(reach, key=lambda name: (name in names, -len(reach[name]))):
             owner |= dict.fromkeys(reach[name], name)
-        return {name: [i for i in owner if owner[i] == name] for name in owner.values()}
+        named = self.parts | {OTHERS: self.others}
+        owners = dict.fromkeys(owner.values())
+        return [(named[name], [i for i in owner if owner[i] == name]) for name in owners]

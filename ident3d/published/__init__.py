@@ -4,8 +4,6 @@ Everything read here comes from outside: archives are walked and never unpacked,
 becomes a path on this disk, and no pickle is loaded.
 """
 
-from .downloading import download
-from .exporting import export_published
-from .importing import import_published
-
-__all__ = ["download", "export_published", "import_published"]
+from .downloading import download as download
+from .exporting import export_published as export_published
+from .importing import import_published as import_published
