@@ -16,8 +16,6 @@ from .blender import Gpu, Renderer, blender_version
 from .presets import Quality
 from .scene import HUES, SceneState, scene_state
 
-HELD_AT = 0.0  # unit latent of a factor that neither varies nor is given a value
-
 
 @dataclass(frozen=True)
 class RenderSettings:
@@ -47,7 +45,7 @@ class Spec:
     split: str = "train"
     seed: int = 0  # of the latents and of the positives
     factors: str = "all"  # those that vary, or groups, as `ident3d.factors.columns` takes them
-    held: dict[str, float] = field(default_factory=dict)  # unit latents of others; else `HELD_AT`
+    held: dict[str, float] = field(default_factory=dict)  # unit latents of others; 0 if not here
     pairs: str | None = None  # the conditional of the rendered positives; None for no positives
     given: np.ndarray | None = None  # latents of all rows, shape (n, 10), instead of drawn ones
     compress: bool = False  # store one zstd chunk per image
@@ -126,5 +124,5 @@ class Spec:
     def _hold(self, latents: np.ndarray) -> np.ndarray:
         for column, factor in enumerate(FACTORS):
             if column not in self._varied:
-                latents[:, column] = self.held.get(factor.name, HELD_AT)
+                latents[:, column] = self.held.get(factor.name, 0.0)
         return latents
