@@ -17,7 +17,7 @@ A method is a class without arguments, found as `module:Class` or by the entry p
 import inspect
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,7 +31,6 @@ from ident3d.errors import choose
 from .data.images import Splits
 from .experiments.table4 import EXPERIMENTS
 from .plugins import entry_points, foreign, load_object
-from .settings.composed import Part
 from .settings.experiment import Experiment
 from .settings.run_settings import ImageSettings
 from .training.image_run import records
@@ -82,7 +81,7 @@ class Method(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Foreign(Part):
+class Foreign:
     """Whose method it is."""
 
     method: str
@@ -115,22 +114,10 @@ def is_method(name: str) -> bool:
 
 def experiment(spec: str) -> Experiment:
     """Return the experiment that trains a method on the pairs of `table4/1`, in all its tiers."""
-    model = next(e for e in EXPERIMENTS if e.id == "table4/1")
-    tiers = {
-        tier: MethodSettings(**vars(s), foreign=Foreign(method=spec))
-        for tier, s in model.tiers.items()
-    }
+    model, whose = next(e for e in EXPERIMENTS if e.id == "table4/1"), Foreign(method=spec)
+    tiers = {tier: MethodSettings(**vars(s), foreign=whose) for tier, s in model.tiers.items()}
     name, title = f"table4/{spec.replace(':', '.')}", f"{spec}, from outside"
-    return replace(
-        model,
-        id=name,
-        title=title,
-        method=find_method(spec).name,
-        tiers=tiers,
-        run=run,
-        published={},
-        plan=None,
-    )
+    return Experiment(name, title, find_method(spec).name, tiers, run, check=Splits)
 
 
 def run(

@@ -16,21 +16,15 @@ if TYPE_CHECKING:  # both import torch
 
 # name -> (where the click command lives, the line `ident3d benchmark --help` shows)
 COMMANDS = {
-    "list": (
-        "ident3d.benchmark.commands.benchmark_command:list_",
-        "List the experiments and what is published.",
-    ),
-    "run": (
-        "ident3d.benchmark.commands.benchmark_command:run",
-        "Run experiments; go on with what was cut off.",
-    ),
-    "score": (
-        "ident3d.benchmark.commands.score_command:score",
-        "Score representations made anywhere.",
-    ),
-    "report": ("ident3d.benchmark.commands.report_command:report", "Write the leaderboard."),
-    "verify": ("ident3d.benchmark.commands.entry_command:verify", "Check submitted entries."),
-    "pack": ("ident3d.benchmark.commands.entry_command:pack", "Pack a run as an entry to submit."),
+    name: (f"ident3d.benchmark.commands.{place}", line)
+    for name, place, line in (
+        ("list", "benchmark_command:list_", "List the experiments and what is published."),
+        ("run", "benchmark_command:run", "Run experiments; go on with what was cut off."),
+        ("score", "score_command:score", "Score representations made anywhere."),
+        ("report", "report_command:report", "Write the leaderboard."),
+        ("verify", "entry_command:verify", "Check submitted entries."),
+        ("pack", "entry_command:pack", "Pack a run as an entry to submit."),
+    )
 }
 
 
@@ -84,7 +78,7 @@ def list_(ids: tuple[str, ...], as_json: bool) -> None:
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option(
     "--tier",
-    help="Size of the run: paper, cpu (of images: small), or tiny (images alone); "
+    help="Size of the run: paper, cpu or small (the same), or tiny (images alone); "
     "default: the smallest whose data is there.",
 )
 @click.option("--data", type=click.Path(path_type=Path), help="Data set of an image experiment.")
@@ -116,7 +110,7 @@ def run(
     if data is not None:
         changed["data"] = str(data)
     chosen = experiments.select(ids)
-    if data is not None and not any(one.check for one in chosen):
+    if data is not None and not all(one.check for one in chosen):
         raise ValueError("`--data` is for image experiments, such as table4; leave it out here.")
     picked = [(one, experiments.pick_tier(one, tier, changed)) for one in chosen]
     jobs = [
@@ -127,7 +121,7 @@ def run(
     ]
     if not jobs:
         known = ", ".join(dict.fromkeys(name for one in chosen for name in one.tiers))
-        raise ValueError(f"`tier` of {' '.join(ids)} must be one of {known}; got {tier!r}.")
+        raise ValueError(f"`--tier` of {' '.join(ids)} must be one of {known}; got {tier}.")
     if tier is None:
         for name in dict.fromkeys(job.tier for job in jobs):
             click.echo(f"Tier {name}: {experiments.TIERS[name]}")
@@ -138,7 +132,7 @@ def run(
     todo = [job for job in jobs if job.key not in done]
     click.echo(f"{len(todo)} runs to do, {len(jobs) - len(todo)} already in {out}.")
     if without := sum(its is None for _, its in picked):
-        click.echo(f"{without} of the rows named have no tier {tier!r}.")
+        click.echo(f"{without} of the rows named have no tier {tier or 'below paper'}.")
     if dry_run:
         for job in todo:
             state = "goes on" if (job.folder / "checkpoint.safetensors").exists() else "new"

@@ -1,5 +1,6 @@
 """Synthetic data: latents of a process, mixed into observations. Fresh pairs for every step."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -89,10 +90,8 @@ def batches(process: Process, mixing: nn.Module, size: int, seed: int) -> Batche
     """
 
     def source(first: int) -> Iterator[Batch]:
-        step = first
-        while True:
+        for step in itertools.count(first):
             yield draw_batch(process, mixing, size, stream(seed, BATCHES, step), step)
-            step += 1
 
     return source
 

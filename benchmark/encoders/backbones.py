@@ -17,8 +17,11 @@ from ident3d.errors import choose
 
 from ..settings.run_settings import Model
 from .heads import make_head
-from .whitened import SLOPE, SPREAD, Whitened
 
+SLOPE = 0.01  # of every leaky ReLU of ours
+# sigmoid(1.7 x) is close to the normal distribution's function, so whitened features start out
+# nearly uniform in a box model.
+SPREAD = {"box": 1.7, "sphere": 1.0, "unbounded": 1.0}
 COARSE = 16  # pixels along each side that `compact` looks at
 COMPONENTS = 4  # principal components that it keeps for each factor
 NOISE = 0.4  # added to them in training, in units of their deviation
@@ -89,6 +92,45 @@ def mlp(
     for before, after in pairwise(sizes):
         layers += [nn.Linear(before, after), nn.LeakyReLU(SLOPE)]
     return nn.Sequential(*layers, nn.Linear(sizes[-1], dim), head)
+
+
+class Whitened(nn.Module):
+    """head(rotation of whitened x + MLP(whitened x)), the MLP 0 at the start.
+
+    A random MLP folds the latent space, and unfolding it takes most of a small budget. A linear map
+    folds nothing: the mixing is invertible, so is what it starts from, and the MLP learns the bend.
+
+    Args:
+        sample: Observations, (n, dim), to take mean and covariance from.
+        head: Puts features into the model's space.
+        widths: Hidden widths of the MLP.
+        spread: Standard deviation of the features at the start.
+    """
+
+    centre: Tensor
+    whiten: Tensor
+
+    def __init__(
+        self, sample: Tensor, head: nn.Module, widths: Sequence[int], spread: float = 1.0
+    ) -> None:
+        super().__init__()
+        dim, sample = sample.shape[1], sample.double()
+        # The inverse root of the covariance is V diag(1 / sqrt(values)) V', (dim, dim).
+        values, vectors = torch.linalg.eigh(torch.cov(sample.T))
+        whiten = vectors @ torch.diag(values.clamp(min=1e-12).rsqrt()) @ vectors.T
+        self.register_buffer("centre", sample.mean(0).float())
+        self.register_buffer("whiten", whiten.float())
+        self.linear = nn.Linear(dim, dim)
+        nn.init.orthogonal_(self.linear.weight, spread)
+        nn.init.zeros_(self.linear.bias)
+        self.bend, self.head = mlp(dim, nn.Identity(), widths=widths), head
+        for parameter in self.bend[-2].parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Embed observations, (n, dim) -> (n, dim)."""
+        x = (x - self.centre) @ self.whiten
+        return self.head(self.linear(x) + self.bend(x))
 
 
 def resnet18(dim: int, head: nn.Module) -> nn.Sequential:

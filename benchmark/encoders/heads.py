@@ -1,7 +1,5 @@
 """Heads: what puts a backbone's features into the model's space."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -17,12 +15,13 @@ class Head(nn.Module):
     """
 
     log_size: Tensor
+    sides = False  # whether each dimension has a size of its own
 
-    def __init__(self, shape: tuple[int, ...], size: float = 1.0, learnable: bool = True) -> None:
+    def __init__(self, dim: int, size: float = 1.0, learnable: bool = True) -> None:
         super().__init__()
         if not size > 0:
             raise ValueError(f"`size` must be positive, got {size}.")
-        log_size = torch.full(shape, float(size)).log()
+        log_size = torch.full((dim,) if self.sides else (), float(size)).log()
         if learnable:
             self.log_size = nn.Parameter(log_size)
         else:
@@ -37,9 +36,6 @@ class Head(nn.Module):
 class Unbounded(Head):
     """All of R^d: features times one scale."""
 
-    def __init__(self, dim: int, size: float = 1.0, learnable: bool = True) -> None:
-        super().__init__((), size, learnable)
-
     def forward(self, features: Tensor) -> Tensor:
         """Scale the features."""
         return features * self.size
@@ -47,9 +43,6 @@ class Unbounded(Head):
 
 class Sphere(Head):
     """The sphere of radius `size`."""
-
-    def __init__(self, dim: int, size: float = 1.0, learnable: bool = True) -> None:
-        super().__init__((), size, learnable)
 
     def forward(self, features: Tensor) -> Tensor:
         """Project the features radially."""
@@ -59,15 +52,14 @@ class Sphere(Head):
 class Box(Head):
     """The box [0, size]^d, each side its own: sigmoid times size."""
 
-    def __init__(self, dim: int, size: float = 1.0, learnable: bool = True) -> None:
-        super().__init__((dim,), size, learnable)
+    sides = True
 
     def forward(self, features: Tensor) -> Tensor:
         """Squash the features."""
         return features.sigmoid() * self.size
 
 
-HEADS: dict[str, Callable[[int, float, bool], Head]] = {
+HEADS: dict[str, type[Head]] = {
     "unbounded": Unbounded,
     "sphere": Sphere,
     "box": Box,

@@ -15,11 +15,11 @@ from ident3d.conditionals import Anisotropic
 from ident3d.spaces import Sphere
 
 from ..data.synthetic import COMPARISON, stream
-from ..settings.composed import Composed, Part
+from ..settings.composed import Composed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scan(Part):
+class Scan:
     """What is scanned."""
 
     steps: int = 50  # points of the curve

@@ -58,37 +58,37 @@ def pick_tier(
 ) -> tuple[str, Composed] | None:
     """Return the tier that a name means, and its settings; None if the experiment has no such.
 
-    Without a name it is the smallest tier whose data is there; of synthetic data it always is.
+    Without a name it is the smallest tier whose data is there. Hours on a GPU are never meant by
+    saying nothing, so `paper` must be named.
     """
     if name is not None:
         tier = find_tier(experiment.tiers, name)
         return None if tier is None else (tier, experiment.tiers[tier].read(changes))
-    found = {tier: settings.read(changes) for tier, settings in experiment.tiers.items()}
-    for tier, settings in found.items():
+    reasons = {}
+    for tier in (tier for tier in SIZES if tier in experiment.tiers and tier != "paper"):
+        settings = experiment.tiers[tier].read(changes)
         try:
             if experiment.check is not None:
                 experiment.check(settings)
             return tier, settings
-        except (DataError, ValueError, OSError):
-            continue
-    raise DataError(_how_to_render(experiment, next(iter(found)), found))
+        except (DataError, ValueError, OSError) as error:
+            reasons[tier] = settings, str(error).rstrip(".")
+    if reasons:
+        raise DataError(_needed(experiment, *next(iter(reasons.items()))))
+    return None
 
 
-def _how_to_render(experiment: Experiment, tier: str, found: Mapping[str, Composed]) -> str:
-    """Say what the smallest tier of an image experiment needs, and how to make it."""
-    settings, size = found[tier], SIZES[tier].images
+def _needed(experiment: Experiment, tier: str, refused: tuple[Composed, str]) -> str:
+    """Say what an image experiment lacks in its smallest tier, and how to make it."""
+    (settings, reason), size = refused, SIZES[tier].images
     assert isinstance(settings, ImageSettings) and size is not None
-    data = settings.data
-    folder, look = data.folder, f" {size.look}" * bool(size.look)
-    render = [
-        f"`ident3d render DATA --split {split} --size {size.rows[0]} --pairs {conditional}{look}`"
-        for split, conditional in zip(data.splits, data.conditionals, strict=True)
-    ]
-    render.append(f"`ident3d render DATA --split test --size {size.rows[1]}{look}`")
+    pairs = zip(settings.data.splits, settings.data.conditionals, strict=False)
+    splits = [f"{split} --size {size.rows[0]} --pairs {words}" for split, words in pairs]
+    splits.append(f"{settings.data.test} --size {size.rows[1]}")
+    commands = " and ".join(f"`ident3d render DATA --split {s} {size.look}`" for s in splits)
     return (
-        f"{folder} has no images for {experiment.id} in any of its tiers, {', '.join(found)}: make "
-        f"those of {tier} by {' and '.join(render)}, then add --data DATA; `ident3d demo` does all "
-        "of it."
+        f"{experiment.id} has no data for its smallest tier, {tier} ({reason}); make it by "
+        f"{commands} and add --data DATA, or name another --tier."
     )
 
 

@@ -55,12 +55,7 @@ ROWS: tuple[Row, ...] = (
     ("random", "an untrained encoder", "Untrained", NORMAL | {"loss": "random"}, ()),
 )
 # A metric and a box that both scale would leave each other's size open, so the box is [0, 2]^d.
-METRIC = {
-    "similarity": "metric",
-    "size": 2.0,
-    "learnable": False,
-    "objective_lr": 1e-2,
-}
+METRIC = {"similarity": "metric", "size": 2.0, "learnable": False, "objective_lr": 1e-2}
 BEYOND: tuple[Row, ...] = (
     ("pairs/nearest", "normal, looked up: nearest → box, Normal", "InfoNCE", NORMAL, ()),
     ("pairs/weighted", "normal, looked up: weighted → box, Normal", "InfoNCE", NORMAL, ()),

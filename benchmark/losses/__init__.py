@@ -22,25 +22,10 @@ from .supervised import Supervised, supervised
 from .tricl import TriCL, tricl
 
 __all__ = [
-    "LOSSES",
-    "OBJECTIVES",
-    "SIMILARITIES",
-    "Dot",
-    "Importance",
-    "InfoNCE",
-    "Lp",
-    "Metric",
-    "Objective",
-    "alignment_uniformity",
-    "ensemble",
-    "infonce",
-    "make_objective",
-    "make_similarity",
-    "pooled",
-    "spectral",
-    "supervised",
-    "tricl",
-]
+    "LOSSES", "OBJECTIVES", "SIMILARITIES", "Dot", "Importance", "InfoNCE", "Lp", "Metric",
+    "Objective", "alignment_uniformity", "ensemble", "infonce", "make_objective",
+    "make_similarity", "pooled", "spectral", "supervised", "tricl",
+]  # fmt: skip
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "infonce": InfoNCE,

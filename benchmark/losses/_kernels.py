@@ -32,14 +32,6 @@ class Kernel:
         """Return how many logits to hold at a time."""
         return self.cpu_block if device.type == "cpu" else self.gpu_block
 
-    def start(self, x: Tensor, y: Tensor, reference: Tensor, buffer: Tensor) -> None:
-        """Take the batch, x (n, d), y (m, d), r (n,), and a buffer (rows, m) for the logits."""
-        raise NotImplementedError
-
-    def gradients(self) -> tuple[Tensor, Tensor]:
-        """Return the gradients of both sides, (n, d) and (m, d)."""
-        raise NotImplementedError
-
 
 class _Product(Kernel):
     """Logits that are one matrix product, left (n, k) times right (m, k)'.
@@ -53,7 +45,7 @@ class _Product(Kernel):
         raise NotImplementedError
 
     def start(self, x: Tensor, y: Tensor, reference: Tensor, buffer: Tensor) -> None:
-        """Take the batch."""
+        """Take the batch, x (n, d), y (m, d), r (n,), and a buffer (rows, m) for the logits."""
         self.dtypes = x.dtype, y.dtype
         self.x, self.y, self.buffer = widen(x), widen(y), buffer
         self.wide = torch.empty_like(buffer, dtype=self.x.dtype)
@@ -203,4 +195,4 @@ class _Lp(Kernel):
         return scratch.pow_(self.p - 1).copysign_(difference)
 
 
-KERNELS: dict[str, Callable[[Any, float], Kernel]] = {"dot": _Dot, "squared": _Squared, "lp": _Lp}
+KERNELS: dict[str, Callable[[Any, float], Any]] = {"dot": _Dot, "squared": _Squared, "lp": _Lp}

@@ -9,12 +9,29 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._kernels import KERNELS, Kernel
+from ._kernels import KERNELS
 from ._passes import by_halves, by_rows
 from .similarities import Similarity
 
 # A batch against itself is done by halves if that stores no more similarities than these: 256 MB.
 STORED = 2**26
+
+
+def check(anchors: Tensor, positives: Tensor, tau: float = 1.0) -> None:
+    """Refuse pairs that are none, and temperatures that are not positive."""
+    if anchors.ndim != 2 or anchors.shape != positives.shape:
+        raise ValueError(
+            "`anchors` and `positives` must both have shape (n, d), "
+            f"got {tuple(anchors.shape)} and {tuple(positives.shape)}."
+        )
+    if not tau > 0:
+        raise ValueError(f"`tau` must be positive, got {tau}.")
+
+
+def check_rows(anchors: Tensor) -> None:
+    """Refuse a batch of one row."""
+    if len(anchors) < 2:
+        raise ValueError("`anchors` must hold at least 2 rows, got 1: one row has no negatives.")
 
 
 def mean_logsumexp(
@@ -67,7 +84,7 @@ class _MeanLogSumExp(torch.autograd.Function):
         y: Tensor,
         reference: Tensor,
         extra: Tensor,
-        kernel: Kernel,
+        kernel: Any,
         compute: Callable[..., tuple[Tensor, Tensor, Tensor]],
         dtype: torch.dtype,
         count_reference: bool,

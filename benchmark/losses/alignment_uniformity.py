@@ -5,10 +5,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from ..settings.run_settings import Loss
-from ._checks import check, check_rows
-from ._pairwise import mean_logsumexp
-from .objective import Objective, pairs_of, similarity_of
+from ._pairwise import check, check_rows, mean_logsumexp
+from .objective import Objective
 from .similarities import Similarity, widen
 
 
@@ -50,12 +48,7 @@ class AlignmentUniformity(Objective):
 
     function = staticmethod(alignment_uniformity)
 
-    def __init__(self, settings: Loss, dim: int, processes: int = 1) -> None:
-        super().__init__(settings, dim, processes)
-        self.similarity = similarity_of(settings, dim)
-
     def forward(self, views: Sequence[Tensor], latents: Tensor | None = None) -> Tensor:
         """Return the loss."""
-        ((anchors, positives),) = pairs_of(views)
         tau = self.settings.tau
-        return alignment_uniformity(anchors, positives, similarity=self.similarity, tau=tau)
+        return alignment_uniformity(*self.pair(views), similarity=self.similarity, tau=tau)

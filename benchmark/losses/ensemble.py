@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ..settings.run_settings import Loss
 from .infonce import infonce
-from .objective import Objective, infonce_options, pairs_of, similarity_of
+from .objective import Objective
 from .similarities import Similarity
 
 Batches = Sequence[tuple[Tensor, Tensor]]  # anchors and positives of each process
@@ -41,13 +41,13 @@ class Ensemble(Objective):
 
     def __init__(self, settings: Loss, dim: int, processes: int = 1) -> None:
         super().__init__(settings, dim, processes)
-        self.similarities = [similarity_of(settings, dim) for _ in range(processes)]
+        more = [Objective(settings, dim).similarity for _ in range(processes - 1)]
+        self.similarities = [self.similarity, *more]
         self.learned = nn.ModuleList(s for s in self.similarities if isinstance(s, nn.Module))
 
     def forward(self, views: Sequence[Tensor], latents: Tensor | None = None) -> Tensor:
         """Return the loss."""
-        pairs = pairs_of(views, len(self.similarities))
-        return ensemble(pairs, similarities=self.similarities, **infonce_options(self.settings))
+        return ensemble(self.pairs(views), similarities=self.similarities, **self.options)
 
 
 class Pooled(Objective):
@@ -55,11 +55,6 @@ class Pooled(Objective):
 
     function = staticmethod(pooled)
 
-    def __init__(self, settings: Loss, dim: int, processes: int = 1) -> None:
-        super().__init__(settings, dim, processes)
-        self.similarity, self.processes = similarity_of(settings, dim), processes
-
     def forward(self, views: Sequence[Tensor], latents: Tensor | None = None) -> Tensor:
         """Return the loss."""
-        pairs = pairs_of(views, self.processes)
-        return pooled(pairs, similarity=self.similarity, **infonce_options(self.settings))
+        return pooled(self.pairs(views), similarity=self.similarity, **self.options)

@@ -7,10 +7,8 @@ from torch import Tensor
 
 from ident3d.errors import choose
 
-from ..settings.run_settings import Loss
-from ._checks import check, check_negatives, check_rows
-from ._pairwise import mean_logsumexp
-from .objective import Objective, infonce_options, similarity_of
+from ._pairwise import check, check_rows, mean_logsumexp
+from .objective import Objective
 from .similarities import Similarity
 
 
@@ -47,7 +45,7 @@ def infonce(
             the released code does. The theory asks for independent negatives.
     """
     check(anchors, positives, tau)
-    check_negatives(anchors, negatives, hard_negatives)
+    _check_negatives(anchors, negatives, hard_negatives)
     options = (similarity, tau, include_positive, self_negative)
     loss = _one_way(anchors, positives, negatives, hard_negatives, *options)
     if not symmetric:
@@ -99,20 +97,36 @@ def _candidates(
     return choose(pools, negatives, "negatives"), True
 
 
+def _check_negatives(
+    anchors: Tensor, negatives: Tensor | str, hard_negatives: Tensor | None
+) -> None:
+    n, dim = anchors.shape
+    if isinstance(negatives, Tensor) and (negatives.ndim != 2 or negatives.shape[1] != dim):
+        raise ValueError(
+            f"`negatives` must have shape (m, {dim}), got {tuple(negatives.shape)}; "
+            "negatives of each anchor are `hard_negatives`."
+        )
+    if hard_negatives is not None and (
+        hard_negatives.ndim != 3 or hard_negatives.shape[::2] != (n, dim)
+    ):
+        raise ValueError(
+            f"`hard_negatives` must have shape ({n}, k, {dim}), got {tuple(hard_negatives.shape)}."
+        )
+
+
 class InfoNCE(Objective):
     """InfoNCE of one process, with hard negatives if the batch has them."""
 
     function = staticmethod(infonce)
 
-    def __init__(self, settings: Loss, dim: int, processes: int = 1) -> None:
-        super().__init__(settings, dim, processes)
-        self.similarity = similarity_of(settings, dim)
-
     def forward(self, views: Sequence[Tensor], latents: Tensor | None = None) -> Tensor:
         """Return the loss."""
-        anchors, positives, *hard = views
-        own = hard[0].unflatten(0, (len(anchors), -1)) if hard else None  # (n k, d) -> (n, k, d)
-        options = infonce_options(self.settings)
+        anchors, positives = self.pair(views[:2])
+        hard = views[2].unflatten(0, (len(anchors), -1)) if views[2:] else None  # (n, k, d)
         return infonce(
-            anchors, positives, similarity=self.similarity, hard_negatives=own, **options
+            anchors,
+            positives,
+            similarity=self.similarity,
+            hard_negatives=hard,
+            **self.options,
         )

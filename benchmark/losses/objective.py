@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from ..settings.run_settings import Loss
-from .similarities import Diagonal, Similarity, make_similarity
+from .similarities import Diagonal, make_similarity
 
 
 class Objective(nn.Module):
@@ -22,34 +22,37 @@ class Objective(nn.Module):
     """
 
     function: ClassVar[Callable[..., Tensor]]  # the loss without its settings
+    prescribed: ClassVar[str | None] = None  # the similarity, where the loss leaves no choice
 
     def __init__(self, settings: Loss, dim: int, processes: int = 1) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings, self.processes = settings, processes
+        name = self.prescribed or settings.similarity
+        self.similarity = make_similarity(name, dim, settings.metric_start)
 
     def forward(self, views: Sequence[Tensor], latents: Tensor | None = None) -> Tensor:
         """Return the loss, a scalar."""
         raise NotImplementedError
 
     @property
-    def metrics(self) -> list[Tensor]:
-        """The learned diagonals, each (d,)."""
-        return [module.value for module in self.modules() if isinstance(module, Diagonal)]
+    def metrics(self) -> list[list[float]]:
+        """The learned diagonals, d values each."""
+        return [module.value.tolist() for module in self.modules() if isinstance(module, Diagonal)]
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of `infonce` that the settings hold."""
+        names = ("tau", "negatives", "symmetric", "include_positive", "self_negative")
+        return {name: getattr(self.settings, name) for name in names}
 
-def similarity_of(settings: Loss, dim: int) -> Similarity:
-    """Return the similarity that settings name."""
-    return make_similarity(settings.similarity, dim, settings.metric_start)
+    def pairs(self, views: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
+        """Return anchors and positives of each process; refuse hard negatives."""
+        if len(views) != 2 * self.processes:
+            raise ValueError("`hard_count` must be 0: this loss takes no hard negatives.")
+        return list(zip(views[::2], views[1::2], strict=True))
 
-
-def infonce_options(settings: Loss) -> dict[str, Any]:
-    """Return the options of `infonce` that settings hold."""
-    names = ("tau", "negatives", "symmetric", "include_positive", "self_negative")
-    return {name: getattr(settings, name) for name in names}
-
-
-def pairs_of(views: Sequence[Tensor], processes: int = 1) -> list[tuple[Tensor, Tensor]]:
-    """Return anchors and positives of each process; refuse hard negatives."""
-    if len(views) != 2 * processes:
-        raise ValueError("`hard_count` must be 0: this loss takes no hard negatives.")
-    return list(zip(views[::2], views[1::2], strict=True))
+    def pair(self, views: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Return anchors and positives of the only process."""
+        if self.processes != 1:
+            raise ValueError("`conditionals` must be one: this loss takes pairs of one process.")
+        return self.pairs(views)[0]

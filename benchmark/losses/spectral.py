@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from ._checks import check, check_rows
-from .objective import Objective, pairs_of
+from ._pairwise import check, check_rows
+from .objective import Objective
 from .similarities import Dot, Similarity, widen
 
 
@@ -32,8 +32,8 @@ class Spectral(Objective):
     """The spectral loss of dot products."""
 
     function = staticmethod(spectral)
+    prescribed = "dot"
 
     def forward(self, views: Sequence[Tensor], latents: Tensor | None = None) -> Tensor:
         """Return the loss."""
-        ((anchors, positives),) = pairs_of(views)
-        return spectral(anchors, positives)
+        return spectral(*self.pair(views))

@@ -18,6 +18,7 @@ class Supervised(Objective):
     """The error of all views, anchors and positives alike."""
 
     function = staticmethod(supervised)
+    prescribed = "dot"  # none is used
 
     def forward(self, views: Sequence[Tensor], latents: Tensor | None = None) -> Tensor:
         """Return the loss."""

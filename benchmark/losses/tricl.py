@@ -7,10 +7,9 @@ from torch import Tensor
 
 from ident3d.errors import choose
 
-from ..settings.run_settings import Loss
 from .infonce import infonce
-from .objective import Objective, pairs_of
-from .similarities import Importance
+from .objective import Objective
+from .similarities import Similarity
 from .spectral import spectral
 
 
@@ -18,7 +17,7 @@ def tricl(
     anchors: Tensor,
     positives: Tensor,
     *,
-    similarity: Importance,
+    similarity: Similarity,
     form: str = "spectral",
     tau: float = 1.0,
     decorrelation: float = 1.0,
@@ -28,7 +27,7 @@ def tricl(
     Args:
         anchors: z, (n, d).
         positives: z+, (n, d).
-        similarity: S.
+        similarity: S, an `Importance`.
         form: "spectral", for which their theorem holds, or "infonce".
         tau: Temperature of the InfoNCE form.
         decorrelation: Weight of |mean_i z_i z_i' - I|_F^2, over anchors and positives together.
@@ -45,15 +44,11 @@ def tricl(
 
 
 class TriCL(Objective):
-    """The spectral form; the learned importance takes the place of any other similarity."""
+    """The spectral form."""
 
     function = staticmethod(tricl)
-
-    def __init__(self, settings: Loss, dim: int, processes: int = 1) -> None:
-        super().__init__(settings, dim, processes)
-        self.importance = Importance(dim, settings.metric_start)
+    prescribed = "importance"
 
     def forward(self, views: Sequence[Tensor], latents: Tensor | None = None) -> Tensor:
         """Return the loss."""
-        ((anchors, positives),) = pairs_of(views)
-        return tricl(anchors, positives, similarity=self.importance)
+        return tricl(*self.pair(views), similarity=self.similarity)

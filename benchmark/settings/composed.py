@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from ident3d.errors import choose
 
-T = TypeVar("T", bound="Part")
 S = TypeVar("S", bound="Composed")
 
 
@@ -31,26 +30,17 @@ def added(default: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """A part of some settings: plain values only."""
-
-    def pinned(self: T) -> T:
-        """Return the part with whatever identifies the data that it names."""
-        return self
-
-
-@dataclass(frozen=True, kw_only=True)
 class Composed:
-    """Settings: every field is a `Part`."""
+    """Settings: every field is a part, which is a frozen dataclass of plain values."""
 
     def with_(self: S, **changes: Any) -> S:
         """Return the settings with some values changed, by their flat names."""
         places = _places(self)
-        byparts: dict[str, dict[str, Any]] = {}
+        parts: dict[str, dict[str, Any]] = {}
         for name, value in changes.items():
             part, its = choose(places, name, "setting")
-            byparts.setdefault(part, {})[its.name] = value
-        return replace(self, **{k: replace(getattr(self, k), **v) for k, v in byparts.items()})
+            parts.setdefault(part, {})[its.name] = value
+        return replace(self, **{k: replace(getattr(self, k), **v) for k, v in parts.items()})
 
     def read(self: S, changes: Mapping[str, str]) -> S:
         """Return the settings with some values changed, given as text."""
@@ -63,7 +53,7 @@ class Composed:
 
     def pinned(self: S) -> S:
         """Return the settings with whatever identifies the data that they name."""
-        return replace(self, **{f.name: getattr(self, f.name).pinned() for f in fields(self)})
+        return self
 
 
 def plain(settings: Composed) -> dict[str, Any]:

@@ -1,18 +1,21 @@
 """The parts of a run's settings: data, model, loss and training, all plain values."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from ident3d.dataset import load
 from ident3d.errors import DataError, choose
 
 from ..training.gradients import PRECISIONS
 from ..training.schedules import SCHEDULES
-from .composed import Composed, Part, added, named
+from .composed import Composed, added, named
+
+T = TypeVar("T", bound="ImageSettings")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SyntheticData(Part):
+class SyntheticData:
     """Latents of a process in the words of `ident3d.conditionals`, mixed by a random network."""
 
     space: str
@@ -26,7 +29,7 @@ class SyntheticData(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageData(Part):
+class ImageData:
     """Splits of a data set, and what makes pairs of their rows."""
 
     folder: str = named("data", "3dident")
@@ -40,17 +43,9 @@ class ImageData(Part):
     train_rows: int = 25_000  # training rows that are scored too, as in table 5
     watched: int = 1_000  # test rows scored during training
 
-    def pinned(self) -> "ImageData":
-        """Return the part with the data's fingerprints; data that is not there has none."""
-        try:
-            splits = [load(Path(self.folder) / name) for name in (*self.splits, self.test)]
-        except (DataError, OSError):
-            return self
-        return replace(self, fingerprints=tuple(split.fingerprint for split in splits))
-
 
 @dataclass(frozen=True, kw_only=True)
-class Model(Part):
+class Model:
     """An encoder, and the space that it maps to."""
 
     dim: int = 10  # of that space, and of the latents: factors that vary
@@ -62,7 +57,7 @@ class Model(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loss(Part):
+class Loss:
     """What training minimises, and how it compares representations.
 
     Some names train nothing: they are keys of `baselines.BASELINES`.
@@ -79,7 +74,7 @@ class Loss(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training(Part):
+class Training:
     """What the loop does."""
 
     steps: int
@@ -133,3 +128,11 @@ class ImageSettings(Settings):
     """Settings of one run on images."""
 
     data: ImageData = field(default_factory=ImageData)
+
+    def pinned(self: T) -> T:
+        """Return the settings with the data's fingerprints; data that is not there has none."""
+        names, folder = (*self.data.splits, self.data.test), Path(self.data.folder)
+        try:
+            return self.with_(fingerprints=tuple(load(folder / name).fingerprint for name in names))
+        except (DataError, OSError):
+            return self

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from ident3d.errors import DataError
 from ident3d.files import atomic
 
+from .gradients import random_states, set_random_states
+
 FORMAT = 1
 _HEADER = "ident3d-checkpoint"
 
@@ -34,7 +36,7 @@ def save(
         optimizer: Its state must be tensors, as that of every optimiser in torch is.
         state: Further facts, plain JSON.
     """
-    tensors = {f"random.{name}": value for name, value in _random_states().items()}
+    tensors = {f"random.{name}": value for name, value in random_states().items()}
     for name, module in modules.items():
         tensors |= {f"module.{name}.{key}": t for key, t in module.state_dict().items()}
     for index, entries in optimizer.state_dict()["state"].items():
@@ -54,7 +56,7 @@ def restore(
         for name, module in modules.items():
             module.load_state_dict(_below(tensors, f"module.{name}."))
         _restore_optimizer(optimizer, _below(tensors, "optimizer."))
-        _set_random_states(_below(tensors, "random."))
+        set_random_states(_below(tensors, "random."))
     except (RuntimeError, KeyError, ValueError, TypeError) as error:
         raise DataError(f"{path} belongs to another model; delete it to start afresh.") from error
     return state
@@ -82,16 +84,3 @@ def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, T
         entries.setdefault(int(index), {})[name] = tensor
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": entries, "param_groups": groups})
-
-
-def _random_states() -> dict[str, Tensor]:
-    states = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        states["cuda"] = torch.cuda.get_rng_state()
-    return states
-
-
-def _set_random_states(states: Mapping[str, Tensor]) -> None:
-    torch.set_rng_state(states["cpu"])
-    if "cuda" in states and torch.cuda.is_available():
-        torch.cuda.set_rng_state(states["cuda"])

@@ -9,6 +9,7 @@ import torch
 from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.loaders import as_tensor
+from ident3d.progress import duration, size
 
 from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
@@ -49,10 +50,10 @@ def plan(settings: ImageSettings) -> str:
         f"in pieces of {piece:,}; {epochs:,.1f} passes over the data",
         f"encoder: {settings.model.encoder}, {parameters / 1e6:.1f} million weights, "
         f"{training.precision} on {device}",
-        f"memory: about {_size(memory)} to train (set micro_batch to need less)",
-        f"disk: {_size(disk)} of images, {_size(3 * parameters * FLOAT)} for a checkpoint",
-        f"time: {_time(total)} on {device}, at {1 / (seconds * passes):,.0f} images/s as measured "
-        f"now; a checkpoint every {training.checkpoint_seconds:.0f} s, the same command resumes",
+        f"memory: about {size(memory)} to train (set micro_batch to need less)",
+        f"disk: {size(disk)} of images, {size(3 * parameters * FLOAT)} for a checkpoint",
+        f"time: {duration(total)} on {device}, at {1 / (seconds * passes):,.0f} images/s as "
+        f"measured; a checkpoint every {training.checkpoint_seconds:.0f} s, to resume from",
     ]
     return "\n".join(f"  {line}" for line in lines)
 
@@ -95,14 +96,3 @@ def _measure(settings: ImageSettings, side: int, views: int, piece: int) -> tupl
         seconds.append(time.perf_counter() - began)
     weights = sum(p.numel() for p in encoder.parameters())
     return min(seconds[1:]) / len(used), weights
-
-
-def _size(count: float) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
-
-
-def _time(seconds: float) -> str:
-    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.0f} seconds"

@@ -6,7 +6,7 @@ loss gives the gradient of every embedding, and each piece is then embedded agai
 graph, to carry its rows' gradients on to the weights (Gao et al. 2021, gradient caching).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -49,22 +49,20 @@ def backward(
         value = loss(embed(rows).split(lengths))
         value.backward()
         return value.detach()
-    generators, parts = [], []
-    before = [buffer.clone() for buffer in encoder.buffers()]
+    parts, before, buffers = [], [], [buffer.clone() for buffer in encoder.buffers()]
     with torch.no_grad():
         for part in rows.split(piece):
-            generators.append(_generator_state(rows.device))
+            before.append(random_states())
             parts.append(embed(part))
-        for buffer, old in zip(encoder.buffers(), before, strict=True):
+        for buffer, old in zip(encoder.buffers(), buffers, strict=True):
             buffer.copy_(old)  # the second pass over the same rows moves running statistics
     embedded = torch.cat(parts).requires_grad_()  # (sum n_i, d): small, whatever the encoder
     value = loss(embedded.split(lengths))
     value.backward()
     assert embedded.grad is not None
-    for part, generator, gradient in zip(
-        rows.split(piece), generators, embedded.grad.split(piece), strict=True
-    ):
-        _set_generator_state(rows.device, generator)
+    gradients = embedded.grad.split(piece)
+    for part, states, gradient in zip(rows.split(piece), before, gradients, strict=True):
+        set_random_states(states)
         embed(part).backward(gradient)
     return value.detach()
 
@@ -89,12 +87,14 @@ def autocast(device: torch.device, precision: str) -> Callable[[], AbstractConte
     return nullcontext if kind is None else lambda: torch.autocast(device.type, kind)
 
 
-def _generator_state(device: torch.device) -> Tensor:
-    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+def random_states() -> dict[str, Tensor]:
+    """Return the states of torch's generators."""
+    cuda = {"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {}
+    return {"cpu": torch.get_rng_state(), **cuda}
 
 
-def _set_generator_state(device: torch.device, state: Tensor) -> None:
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(state, device)
-    else:
-        torch.set_rng_state(state)
+def set_random_states(states: Mapping[str, Tensor]) -> None:
+    """Put the generators back."""
+    torch.set_rng_state(states["cpu"])
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states["cuda"])

@@ -59,7 +59,7 @@ def run(
     )
     shared: dict[str, Any] = {"curves": history.curves, "seconds": history.seconds}
     if objective.metrics:
-        shared["metric"] = [value for diagonal in objective.metrics for value in diagonal.tolist()]
+        shared["metric"] = [value for diagonal in objective.metrics for value in diagonal]
     return records(settings, data, encoder, shared)
 
 

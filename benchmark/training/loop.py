@@ -12,21 +12,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import click
 import torch
 from torch import Tensor, nn
 
 from ident3d.errors import DataError
-from ident3d.progress import progress
+from ident3d.progress import Tracker
 
 from ..settings.run_settings import Training
 from . import checkpoints
 from .gradients import autocast, backward
 from .schedules import SCHEDULES
-
-LINE_EVERY = 60.0  # seconds at least between lines where nobody watches a bar
 
 
 @dataclass(frozen=True)
@@ -65,9 +61,10 @@ class History:
         self.loss_sum, self.loss_count = 0.0, 0
 
     @property
-    def latest(self) -> dict[str, float]:
-        """The last point of every curve."""
-        return {name: values[-1] for name, values in self.curves.items()}
+    def latest(self) -> str:
+        """The last point of the curves that people watch."""
+        shown = [name for name in ("loss", "r2", "mcc") if name in self.curves]
+        return ", ".join(f"{name} {self.curves[name][-1]:.4f}" for name in shown)
 
 
 def train(
@@ -102,9 +99,9 @@ def train(
 
     source = batches(history.step)
     started = time.monotonic() - history.seconds
-    saved = spoke = history.seconds
+    saved = history.seconds
     losses = torch.tensor(history.loss_sum, dtype=torch.float64)
-    with progress(settings.steps, label, "step", initial=history.step) as bar:
+    with Tracker(settings.steps, label, "step", history.step) as tracker:
         while not _finished(history, settings):
             batch = next(source).to(device)
             set_learning_rates(optimizer, settings, history)
@@ -129,15 +126,12 @@ def train(
                 history.record(evaluate(encoder))
                 losses = torch.zeros_like(losses)
                 encoder.train()
-                bar.set_postfix(_shown(history.latest), refresh=False)
-                if bar.disable and history.seconds - spoke >= LINE_EVERY:
-                    click.echo(f"{label}: {_line(history, settings)}", err=True)
-                    spoke = history.seconds
+                tracker.note = history.latest
             if checkpoint and history.seconds - saved >= settings.checkpoint_seconds:
                 history.loss_sum = checked(losses, history.step)
                 checkpoints.save(checkpoint, modules, optimizer, vars(history))
                 saved = history.seconds
-            bar.update()
+            tracker.advance()
     return history
 
 
@@ -200,12 +194,3 @@ def _finished(history: History, settings: Training) -> bool:
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def _shown(point: dict[str, Any]) -> dict[str, str]:
-    return {name: f"{point[name]:.4f}" for name in ("loss", "r2", "mcc") if name in point}
-
-
-def _line(history: History, settings: Training) -> str:
-    scores = ", ".join(f"{name} {value}" for name, value in _shown(history.latest).items())
-    return f"step {history.step:,} of {settings.steps:,}, {history.seconds:.0f} s, {scores}"

@@ -65,7 +65,7 @@ def run(
         label=label,
     )
     fields = _described(process, z, embed(encoder, observed))
-    if learned := [diagonal.tolist() for diagonal in objective.metrics]:
+    if learned := objective.metrics:
         fields["metric"] = [value for diagonal in learned for value in diagonal]
         fields["metric_true"] = _matched(learned, process.metrics)
     fields["scores"] |= against_truth(settings, mixing, encoder, objective, seed)
@@ -120,12 +120,12 @@ def against_truth(
             reached.append(objective(embedded).item())
             possible.append(truth(batch.latents.split(lengths)).item())
     mean, mean_true = float(np.mean(reached)), float(np.mean(possible))
-    learned = np.sort(objective.metrics[0].detach().cpu().numpy())
+    errors = np.sort(objective.metrics[0]) / np.sort(process.metrics[0]) - 1
     return {
         "loss": mean,
         "loss_true": mean_true,
         "loss_gap": mean / mean_true - 1,
-        "metric_error": float(np.abs(learned / np.sort(process.metrics[0]) - 1).max()),
+        "metric_error": float(np.abs(errors).max()),
     }
 
 
@@ -154,7 +154,7 @@ def _parts(process: Process, z: np.ndarray, z_hat: np.ndarray) -> dict[str, floa
 
 def _diagonals(objective: Objective) -> dict[str, float]:
     """Curves of what is learned of the metric."""
-    values = [v for diagonal in objective.metrics for v in diagonal.tolist()]
+    values = [value for diagonal in objective.metrics for value in diagonal]
     return {f"metric_{i}": v for i, v in enumerate(values)} if len(values) <= CURVES else {}
 
 

@@ -172,9 +172,13 @@ def test_without_a_tier_the_smallest_whose_data_is_there_is_run(data, tmp_path, 
     with pytest.raises(SystemExit):
         main([*run, str(tmp_path / "none")])
     said = capsys.readouterr().err
-    assert "in any of its tiers, tiny, small, paper" in said and said.count("\n") == 1
+    assert "no data for its smallest tier, tiny" in said and "none/train does not exist" in said
+    assert said.count("\n") == 1
     command = "ident3d render DATA --split train --size 1000 --pairs normal:0.2 --factors position"
     assert command in said
+    with pytest.raises(SystemExit):
+        main(["benchmark", "run", "table4/1", "--data", str(data), "--set", "batch=500"])
+    assert "`batch` must be at most 400" in capsys.readouterr().err
 
 
 @pytest.mark.slow

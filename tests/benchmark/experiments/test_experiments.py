@@ -213,7 +213,13 @@ def test_every_experiment_answers_to_the_same_tiers():
         for name in ("paper", "cpu", "small"):
             found = experiments.pick_tier(experiment, name, {})
             assert found is not None and found[0] in (name, "cpu", "small")
-    assert experiments.pick_tier(experiments.EXPERIMENTS["table1/5"], None, {})[0] == "cpu"
+
+
+def test_without_a_tier_the_papers_size_is_never_run():
+    for experiment in experiments.EXPERIMENTS.values():
+        if experiment.check is None:  # synthetic
+            found = experiments.pick_tier(experiment, None, {})
+            assert found[0] == "cpu" if "cpu" in experiment.tiers else found is None
 
 
 @pytest.mark.slow
