@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ident3d.commands.options import echo_json, examples, json_option, table
+from ident3d.commands.options import echo, examples, json_option, table
 from ident3d.dataset import Dataset, load
 from ident3d.errors import DataError
 
@@ -84,10 +84,7 @@ def score(
         settings={"encoder": encoder, "weights": weights.name if weights else None},
         command=shlex.join(["ident3d", *sys.argv[1:]]),
     )
-    if as_json:
-        echo_json(result.scores)
-    else:
-        click.echo(score_table(result.scores))
+    echo(result.scores, score_table(result.scores), as_json)
     if out is not None:
         _refuse_to_replace(out / f"{result.id}.npy", z_hat)
         path = result.save(out, z_hat)

@@ -13,7 +13,7 @@ from ..pairs.audit import AUDITED, Audit
 from ..pairs.audit import audit as measure
 from ..pairs.audit_plot import check_plot, plot_audit
 from ..rows import row_latents
-from .options import echo_json, examples, json_option, table
+from .options import echo, examples, json_option, table
 
 
 @click.command(
@@ -60,10 +60,8 @@ def audit(
     found = measure(data, conditional, methods or None, pairs=pairs, seed=seed)
     if plot is not None:
         plot_audit(found, plot)
-    if as_json:
-        echo_json({"path": None if path is None else str(path), **found.to_record()})
-    else:
-        click.echo(text(found, name))
+    record = {"path": None if path is None else str(path), **found.to_record()}
+    echo(record, text(found, name), as_json)
 
 
 def synthetic(rows: int, conditional: str | None, seed: int) -> SimpleNamespace:

@@ -1,13 +1,12 @@
 """`ident3d import SRC OUT`."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ..dataset import load
 from ..published import import_published
-from .options import echo_json, examples, json_option
+from .options import echo, examples, json_option
 
 
 @click.command(
@@ -28,24 +27,18 @@ def import_(source: Path, out: Path, split: str | None, compress: bool, as_json:
     3DIdent, Causal3DIdent and Multimodal3DIdent are told apart by their files. Several archives go
     into one OUT. After a kill, the same command goes on where it stopped.
     """
-    records: list[dict[str, Any]] = []
+    records, lines = [], []
     for published in import_published(source, out, split, compress):
-        data = load(out / published.split)
+        data, title = load(out / published.split), published.origin.title
+        height, width, _ = data.resolution
+        lines.append(f"{data.path}: {title}, {len(data):,} images, {height} x {width}.")
         records.append(
             {
                 "path": str(data.path),
-                "published": published.origin.title,
+                "published": title,
                 "rows": len(data),
                 "resolution": list(data.resolution),
                 "fingerprint": data.fingerprint,
             }
         )
-    if as_json:
-        echo_json(records)
-        return
-    for record in records:
-        height, width, _ = record["resolution"]
-        click.echo(
-            f"{record['path']}: {record['published']}, {record['rows']:,} images, "
-            f"{height} x {width}."
-        )
+    echo(records, "\n".join(lines), as_json)

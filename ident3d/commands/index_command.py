@@ -1,5 +1,6 @@
 """`ident3d index PATH`: build the look-up index and print its certificate."""
 
+import itertools
 import time
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import click
 from ..dataset import load
 from ..factors import columns
 from ..index import DEVICES, RECALL, Index
-from .options import echo_json, examples, json_option
+from .options import echo, examples, json_option
 
 
 @click.command(
@@ -40,16 +41,11 @@ def index(path: Path, recall: float, factors: str | None, device: str, as_json: 
     record = {
         "path": str(built.save(data.path, data.fingerprint)),
         "fingerprint": data.fingerprint,
-        "factors": [
-            f.name for f, weight in zip(data.factors, built.weights, strict=True) if weight
-        ],
+        "factors": [f.name for f in itertools.compress(data.factors, built.weights)],
         "seconds": seconds,
         **built.summary(),
     }
-    if as_json:
-        echo_json(record)
-    else:
-        click.echo(_text(record))
+    echo(record, _text(record), as_json)
 
 
 def _text(record: dict[str, Any]) -> str:

@@ -30,6 +30,14 @@ def echo_json(record: Any) -> None:
     click.echo(json.dumps(record, indent=2, allow_nan=False))
 
 
+def echo(record: Any, text: str, as_json: bool) -> None:
+    """Print a record as JSON, or what it says as text."""
+    if as_json:
+        echo_json(record)
+    else:
+        click.echo(text)
+
+
 def table(rows: Sequence[Sequence[str]], header: Sequence[str]) -> str:
     """Lay rows out under a header: words left-aligned, columns of numbers right-aligned."""
     columns = []
