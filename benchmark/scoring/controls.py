@@ -1,0 +1,174 @@
+"""Controls: what is reached without learning by gradients, from the same pairs as a run.
+
+A score means something only beside them. Every control is a function of arrays: anchors and
+positives, (n, p), to learn from; observations, (m, p), to embed; the number of factors; and a
+generator. It returns embeddings, (m, dim). `pixel_r2` alone returns R2: it reads more pixels than
+there are rows. Two more controls need no function: the observations as they are, and the encoder
+of a run before its first step.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+
+RIDGE = 1e-4  # of the mean variance: pixels that never change have none
+FEATURES = 1_000  # random ones, at most
+ROWS_PER_FEATURE = 4  # pairs: with fewer, slow directions are found by chance
+PENALTIES = np.logspace(-8, 2, 21)  # of a ridge, relative to the mean eigenvalue
+
+Embed = Callable[[np.ndarray, np.ndarray, np.ndarray, int, np.random.Generator], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Control:
+    """A control that learns from pairs: its name for people, what it does, and the function."""
+
+    name: str
+    words: str
+    embed: Embed
+
+
+def slow_features(
+    anchors: np.ndarray,
+    positives: np.ndarray,
+    observed: np.ndarray,
+    dim: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Embed by linear slow feature analysis (Wiskott and Sejnowski 2002).
+
+    The directions in which a pair differs least, compared with the spread of all anchors.
+    """
+    centre = anchors.mean(0)
+    covariance = np.atleast_2d(np.cov(anchors.T))
+    change = anchors - positives
+    ridge = RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    # The smallest generalised eigenvalues: little change, much spread.
+    last = min(dim, len(covariance)) - 1
+    _, directions = eigh(
+        change.T @ change / len(change) + ridge, covariance + ridge, subset_by_index=(0, last)
+    )
+    return (observed - centre) @ directions
+
+
+def random_slow_features(
+    anchors: np.ndarray,
+    positives: np.ndarray,
+    observed: np.ndarray,
+    dim: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Embed by slow features of random ones: whitened observations and their random ReLUs."""
+    centre, whiten = whitening(anchors)
+    columns = whiten.shape[1]
+    count = min(FEATURES, max(len(anchors) // ROWS_PER_FEATURE - columns, 0))
+    weights = rng.normal(size=(columns, count)) / np.sqrt(columns)
+    bends = rng.normal(size=count)
+
+    def features(x: np.ndarray) -> np.ndarray:
+        x = (x - centre) @ whiten
+        return np.column_stack([x, np.maximum(x @ weights + bends, 0)])
+
+    return slow_features(features(anchors), features(positives), features(observed), dim, rng)
+
+
+def fast_ica(
+    anchors: np.ndarray,
+    positives: np.ndarray,
+    observed: np.ndarray,
+    dim: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Embed by FastICA of the anchors (Hyvärinen 1999): no pairs, a linear mixing assumed."""
+    from sklearn.decomposition import FastICA
+    from sklearn.exceptions import ConvergenceWarning
+
+    centre, whiten = whitening(anchors)
+    whiten = whiten[:, -dim:]  # the principal components of most variance stand last
+    model = FastICA(whiten=False, random_state=int(rng.integers(2**31)), tol=1e-3)
+    with warnings.catch_warnings():
+        # Where the mixing is not linear it may never settle: its last guess is the control.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit((anchors - centre) @ whiten)
+    return model.transform((observed - centre) @ whiten)
+
+
+def pixel_r2(
+    latents: np.ndarray,
+    pixels: np.ndarray,
+    fit: np.ndarray,
+    scored: np.ndarray,
+    least_norm: bool = False,
+) -> np.ndarray:
+    """Return the R2 of each factor read linearly off all pixels, (d,).
+
+    There are more pixels than rows, so the fit needs a penalty: a ridge, chosen by leaving one
+    fitted row out at a time, or, as the released code has it, next to none, which gives the
+    solution of least norm. Solved in the rows, (n, n), never in the pixels.
+
+    Args:
+        latents: True factors, (n, d).
+        pixels: Any dtype, (n, p).
+        fit: Rows to fit on.
+        scored: Rows to score.
+        least_norm: Take the smallest penalty.
+    """
+    x = np.asarray(pixels, np.float32) - pixels[fit].mean(0, dtype=np.float32)
+    gram = (x @ x[fit].T).astype(np.float64)  # (n, fitted)
+    middle = latents[fit].mean(0)
+    values, vectors = np.linalg.eigh(gram[fit])
+    turned = vectors.T @ (latents[fit] - middle)  # (fitted, d)
+    penalties = PENALTIES[:1] if least_norm else PENALTIES
+    best, chosen = np.inf, np.zeros_like(turned)
+    for penalty in penalties * values.mean():
+        shrink = 1 / (values.clip(0) + penalty)
+        dual = vectors @ (shrink[:, None] * turned)
+        # Leaving row i out, its residual is dual_i / inverse_ii.
+        left_out = dual / (np.square(vectors) @ shrink)[:, None]
+        if (error := np.square(left_out).sum()) < best:
+            best, chosen = error, dual
+    truth = latents[scored]
+    residual = np.square(truth - middle - gram[scored] @ chosen).sum(0)
+    return 1 - residual / np.square(truth - truth.mean(0)).sum(0)
+
+
+def coarse(images: np.ndarray, side: int) -> np.ndarray:
+    """Average images, uint8 (n, H, W, 3), to side x side, flattened: (n, 3 side²) in [0, 1]."""
+    n, height, width, channels = images.shape
+    rows, columns = (_edges(length, side) for length in (height, width))
+    sums = np.add.reduceat(images.astype(np.float32), rows[:-1], axis=1)
+    sums = np.add.reduceat(sums, columns[:-1], axis=2)  # (n, side, side, 3)
+    area = np.diff(rows)[:, None] * np.diff(columns)
+    return (sums / (255 * area[..., None])).reshape(n, -1)
+
+
+def whitening(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean (p,) and a map (p, q) to uncorrelated columns of variance 1.
+
+    Directions of less than `RIDGE` of the mean variance are left out.
+    """
+    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(x.T)))
+    kept = values > RIDGE * values.mean()
+    return x.mean(0), vectors[:, kept] / np.sqrt(values[kept])
+
+
+def _edges(length: int, parts: int) -> np.ndarray:
+    return np.linspace(0, length, min(parts, length) + 1).round().astype(int)
+
+
+CONTROLS = (
+    Control(
+        "linear slow features",
+        "the directions in which a pair differs least, compared with all anchors; no gradient",
+        slow_features,
+    ),
+    Control(
+        "random-feature slow features",
+        "the same in random ReLU features of whitened observations; no gradient",
+        random_slow_features,
+    ),
+    Control("FastICA", "independent components of the anchors; no pairs", fast_ica),
+)
