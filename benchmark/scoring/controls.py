@@ -119,10 +119,11 @@ def pixel_r2(
     x = np.asarray(pixels, np.float32) - pixels[fit].mean(0, dtype=np.float32)
     gram = (x @ x[fit].T).astype(np.float64)  # (n, fitted)
     middle = latents[fit].mean(0)
-    values, vectors = np.linalg.eigh(gram[fit])
-    turned = vectors.T @ (latents[fit] - middle)  # (fitted, d)
+    # Centred rows sum to 0: the smallest eigenvalue is 0, and its direction holds nothing.
+    values, vectors = (part[..., 1:] for part in np.linalg.eigh(gram[fit]))
+    turned = vectors.T @ (latents[fit] - middle)  # (fitted - 1, d)
     penalties = PENALTIES[:1] if least_norm else PENALTIES
-    best, chosen = np.inf, np.zeros_like(turned)
+    best, chosen = np.inf, np.zeros_like(latents[fit])
     for penalty in penalties * values.mean():
         shrink = 1 / (values.clip(0) + penalty)
         dual = vectors @ (shrink[:, None] * turned)

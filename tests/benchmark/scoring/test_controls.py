@@ -74,7 +74,8 @@ def test_constant_columns_and_few_rows_do_not_stop_a_control(control):
 
 def test_pixels_are_read_with_the_ridge_that_left_out_rows_choose():
     z = RNG.uniform(-1, 1, (300, 2))
-    pixels = np.column_stack([z @ RNG.normal(size=(2, 50)), 4 * RNG.normal(size=(300, 950))])
+    # As many columns as rows to fit, where least squares alone is at its worst.
+    pixels = np.column_stack([z @ RNG.normal(size=(2, 50)), 4 * RNG.normal(size=(300, 110))])
     rows = np.arange(300)
     ridge = pixel_r2(z, pixels, rows[::2], rows[1::2])
     least = pixel_r2(z, pixels, rows[::2], rows[1::2], least_norm=True)
