@@ -26,21 +26,21 @@ function sortBy(head) {
   for (const each of table.tHead.rows[0].cells) each.setAttribute("aria-sort", "none");
   head.setAttribute("aria-sort", next);
   const sign = next === "ascending" ? 1 : -1;
-  const body = table.tBodies[0];
-  const keyed = [...body.rows].map((row) => [value(row, head.cellIndex, kind), row]);
+  // A body is a row and its controls: they move together, and controls are never ranked.
+  const keyed = [...table.tBodies].map((body) => [value(body.rows[0], head.cellIndex, kind), body]);
   keyed.sort((a, b) => compare(a[0], b[0], kind, sign));
-  body.append(...keyed.map(([, row]) => row));
+  table.append(...keyed.map(([, body]) => body));
 }
 
-function filterRows(input, rows) {
+function filterRows(input, bodies) {
   const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
   let shown = 0;
-  for (const { row, text } of rows) {
-    row.hidden = !words.every((word) => text.includes(word));
-    shown += !row.hidden;
+  for (const { body, text } of bodies) {
+    body.hidden = !words.every((word) => text.includes(word));
+    shown += !body.hidden && !body.rows[0].classList.contains("control");
   }
   for (const family of document.querySelectorAll(".family")) {
-    family.hidden = !family.querySelector("tbody tr:not([hidden])");
+    family.hidden = !family.querySelector("tbody:not([hidden])");
   }
   const count = document.getElementById("count");
   const all = count.dataset.rows;
@@ -54,10 +54,10 @@ for (const button of document.querySelectorAll("th[data-kind] button")) {
 
 const input = document.getElementById("filter");
 if (input) {
-  const rows = [...document.querySelectorAll(".board tbody tr")].map((row) => {
-    const family = row.closest(".family").querySelector("h2").textContent;
-    return { row, text: `${family} ${row.textContent}`.toLowerCase() };
+  const bodies = [...document.querySelectorAll(".board tbody")].map((body) => {
+    const family = body.closest(".family").querySelector("h2").textContent;
+    return { body, text: `${family} ${body.rows[0].textContent}`.toLowerCase() };
   });
   input.closest(".filter").hidden = false;
-  input.addEventListener("input", () => filterRows(input, rows));
+  input.addEventListener("input", () => filterRows(input, bodies));
 }

@@ -1,10 +1,14 @@
 """`ident3d benchmark report`: the leaderboard as a static site and as Markdown."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ident3d.commands.options import examples
+
+if TYPE_CHECKING:  # it imports msgspec
+    from ..results import Result
 
 _path = click.Path(path_type=Path)
 
@@ -39,10 +43,29 @@ def report(
         figure = figure or _existing(data / "traversals.png")
         audit = audit or _existing(data / "audit.json")
     index = write(
-        found, out, experiments.published, experiments.title, figure, audit, experiments.TIERS
+        found,
+        out,
+        experiments.published,
+        experiments.title,
+        figure,
+        audit,
+        experiments.TIERS,
+        _differs,
     )
     count = f"{len(found)} record" + "s" * (len(found) > 1)
     click.echo(f"Wrote {index} ({count}) and {out / 'leaderboard.md'}.")
+
+
+def _differs(result: "Result") -> list[str]:
+    """Compare a record's settings with those of its row's `paper` tier."""
+    from ..experiments import EXPERIMENTS
+    from ..report.differences import differences
+    from ..settings.composed import plain
+
+    row = EXPERIMENTS.get(result.experiment)
+    if row is None or "paper" not in row.tiers:
+        return []
+    return differences(result.settings or {}, plain(row.tiers["paper"]), result.data)
 
 
 def _existing(path: Path) -> Path | None:

@@ -10,12 +10,12 @@ import numpy as np
 
 from ident3d.commands.options import echo, examples, json_option, table
 from ident3d.dataset import Dataset, load
-from ident3d.errors import DataError
+from ident3d.errors import DataError, choose
 
-from ..results import PROTOCOLS, scored_rows
 from ..results.embeddings import finite, read_embeddings
 from ..results.records import image_record
 from ..results.strict_json import read_json
+from ..scoring.protocols import HELD_OUT, OLD, PROTOCOLS, TODAY, scored_rows
 
 _path = click.Path(path_type=Path)
 _file = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -31,7 +31,13 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--embeddings", type=_file, help="A .npy file (n, k), rows in the order of the data.")
 @click.option("--encoder", help="module:name of an encoder, or of a function that makes one.")
 @click.option("--weights", type=_file, help="The encoder's weights, safetensors.")
-@click.option("--protocol", type=click.Choice(list(PROTOCOLS)), default="clean", show_default=True)
+@click.option(
+    "--protocol",
+    default=HELD_OUT,
+    show_default=True,
+    callback=lambda _, __, name: read_protocol(name),
+    help=f"{' or '.join(TODAY)}.",
+)
 @click.option("--fingerprint", help="Of the data that was embedded; refused if it is another.")
 @click.option("--method", help="Name on the leaderboard [default: the file or the encoder].")
 @click.option("--experiment", default="table4/other", show_default=True)
@@ -91,15 +97,27 @@ def score(
         click.echo(f"Wrote {path}.", err=as_json)
 
 
-def check_embeddings(z_hat: np.ndarray, data: Dataset, protocol: str = "clean") -> np.ndarray:
-    """Return the embeddings of the rows that the protocol scores, or say what does not fit."""
+def read_protocol(name: str) -> str:
+    """Return the protocol that a name means; says so if the name is an old one."""
+    if name in OLD:
+        click.echo(f"Protocol {name!r} is called {OLD[name]!r} now.", err=True)
+    return choose({known: known for known in TODAY} | OLD, name, "protocol")
+
+
+def check_embeddings(z_hat: np.ndarray, data: Dataset, protocol: str = HELD_OUT) -> np.ndarray:
+    """Return the embeddings of the rows that the protocol scores, or say what does not fit.
+
+    They come for all images, in the data's order, or for the scored rows, in the protocol's.
+    """
     wanted = scored_rows(protocol, len(data))
-    if len(z_hat) not in (wanted, len(data)):
+    if len(z_hat) == len(data):
+        z_hat = z_hat[wanted]
+    elif len(z_hat) != len(wanted):
         raise ValueError(
             f"`embeddings` must have a row for each of the {len(data):,} images, "
             f"got {len(z_hat):,}."
         )
-    return finite(z_hat[:wanted], "`embeddings`")
+    return finite(z_hat, "`embeddings`")
 
 
 def score_table(scores: dict[str, Any]) -> str:
@@ -116,8 +134,8 @@ def _run(spec: str, weights: Path | None, data: Dataset, protocol: str) -> np.nd
     from ..scoring.embedding import embed, load_encoder
 
     encoder = load_encoder(spec, weights)
-    count = scored_rows(protocol, len(data))
-    return embed(encoder, data.images, count=count, train_mode=protocol == "paper")
+    rows = scored_rows(protocol, len(data))
+    return embed(encoder, data.images, rows=rows, train_mode=PROTOCOLS[protocol].train_mode)
 
 
 def _refuse_to_replace(path: Path, z_hat: np.ndarray) -> None:

@@ -1,8 +1,12 @@
 """Marginals that are not uniform: rows, what is measured of them, and the figure of it.
 
 Marginal and conditional are both von Mises-Fisher, so that "more concentrated" means one number.
-The figure is R2, and the mass that is not uniform, by concentration:
+The figure is R2, and the mass that is not uniform, by concentration. Where the marginal is narrower
+than the conditional, training makes R2 worse than the observations and the untrained encoder have
+it, so both stand in the figure:
 
+ident3d benchmark run marginal --seeds 3 --out results/cpu
+ident3d benchmark controls marginal --seeds 3 --out results/cpu
 python -m ident3d.benchmark.experiments.marginal results/cpu docs/figures/marginal.png
 """
 
@@ -22,6 +26,7 @@ from ident3d.errors import DataError
 from ..data.mixing import make_mixing
 from ..data.synthetic import COMPARISON, MIXING, Process, as_tensor, stream
 from ..results import Result, load_all
+from ..scoring import HELD_OUT
 from ..settings.experiment import Experiment
 from ..settings.run_settings import SyntheticSettings
 from ..training import synthetic_run
@@ -30,30 +35,33 @@ from .tables_1_2 import PAPER, in_tiers
 CONDITIONAL = 10  # the concentration of positives around their anchor
 CONCENTRATIONS = (0, 1, 3, 10, 30, 100, 300, 1000)
 CLASSIFIED = 4096  # observations of each domain, half of them to fit on
+DRAWN = {"Control: identity": "--", "Control: untrained encoder": "-."}  # and their lines
 LEFTMOST = 0.3  # where the uniform marginal stands on the figure's logarithmic axis
 
 
 def run(
     settings: SyntheticSettings, seed: int, checkpoint: Path | None, label: str
-) -> dict[str, Any]:
+) -> list[dict[str, Any]]:
     """Do a run, and say how far its marginal is from the uniform one."""
-    fields = synthetic_run.run(settings, seed, checkpoint, label)
+    found = synthetic_run.run(settings, seed, checkpoint, label)
     process = Process.read(settings)
     kappa = process.marginal.concentration if isinstance(process.marginal, VMF) else 0.0
-    fields["scores"] |= {
-        "concentration": kappa,
-        "mass_difference": mass_difference(kappa, process.dim),
-    }
-    return fields
+    for fields in found:
+        fields["scores"] |= {
+            "concentration": kappa,
+            "mass_difference": mass_difference(kappa, process.dim),
+        }
+    return found
 
 
 def run_mismatch(
     settings: SyntheticSettings, seed: int, checkpoint: Path | None, label: str
-) -> dict[str, Any]:
+) -> list[dict[str, Any]]:
     """Do a run, and say how well training and test observations can be told apart."""
-    fields = run(settings, seed, checkpoint, label)
-    fields["scores"]["accuracy_domain"] = domain_accuracy(settings, seed)
-    return fields
+    found = run(settings, seed, checkpoint, label)
+    for fields in found:
+        fields["scores"]["accuracy_domain"] = domain_accuracy(settings, seed)
+    return found
 
 
 def mass_difference(concentration: float, dim: int) -> float:
@@ -105,8 +113,8 @@ def domain_accuracy(settings: SyntheticSettings, seed: int) -> float:
 def points(results: Sequence[Result]) -> list[tuple[float, float, float, float]]:
     """Return concentration, mean R2, its std and the mass difference, in order."""
     groups: dict[float, list[Result]] = defaultdict(list)
-    for result in results:
-        if result.experiment.startswith("marginal/"):
+    for result in _held_out(results):
+        if not result.control:
             groups[result.scores["concentration"]].append(result)
     if not groups:
         raise DataError("There are no records of marginal/...; run `benchmark run marginal` first.")
@@ -118,6 +126,23 @@ def points(results: Sequence[Result]) -> list[tuple[float, float, float, float]]
     return found
 
 
+def control_points(results: Sequence[Result], method: str) -> list[tuple[float, float]]:
+    """Return concentration and mean R2 of a control, in order; empty if it has no records."""
+    groups: dict[float, list[float]] = defaultdict(list)
+    for result in _held_out(results):
+        if result.control and result.method == method:
+            groups[float(result.experiment.removeprefix("marginal/"))].append(result.scores["r2"])
+    return [(kappa, fmean(values)) for kappa, values in sorted(groups.items())]
+
+
+def _held_out(results: Sequence[Result]) -> Iterator[Result]:
+    return (
+        result
+        for result in results
+        if result.experiment.startswith("marginal/") and result.protocol in (HELD_OUT, "clean")
+    )
+
+
 def draw(results: Sequence[Result], path: Path) -> None:
     """Write the figure to `path`."""
     from matplotlib.figure import Figure
@@ -127,6 +152,10 @@ def draw(results: Sequence[Result], path: Path) -> None:
     figure = Figure(figsize=(6, 3.6), layout="constrained")
     left = figure.add_subplot()
     left.errorbar(x, r2, std, color="black", marker="o", capsize=3, label="R²")
+    for method, line in DRAWN.items():
+        if found := control_points(results, method):
+            kappas, means = zip(*found, strict=True)
+            left.plot([k or LEFTMOST for k in kappas], means, line, color="0.6", label=method)
     left.axvline(CONDITIONAL, color="black", linestyle=":", label="conditional")
     left.set(xscale="log", ylim=(0, 1.03), ylabel="R²")
     left.set_xlabel("concentration of the marginal (leftmost point: uniform)")

@@ -8,18 +8,20 @@ from .tables import Row, Table, show_pair, show_time
 
 
 def markdown(built: Sequence[Table]) -> str:
-    """Write one table per family of experiments; scores in percent, mean ± std over seeds."""
+    """Write a table per family of experiments and tier; percent, mean ± std over seeds."""
     parts = []
     for table in built:
-        heading = escape(table.title or table.family)
-        columns = ["No.", "Method", "Setting", "Tier", "Protocol"]
-        for label in (describe(score).label for score in table.scores):
-            columns += [label, f"paper {label}"]
+        columns = ["No.", "Method", "Setting", "Protocol"]
+        for score in table.scores:
+            label = describe(score).label
+            columns += [label, *[f"{label} published, at full size"] * (score in table.published)]
         columns += ["Time", "Seeds"]
-        lines = [columns, ["---"] * 5 + ["---:"] * (len(columns) - 5)]
-        lines += [_cells(row, table.scores) for row in table.rows]
+        lines = [columns, ["---"] * 4 + ["---:"] * (len(columns) - 4)]
+        for row in table.rows:
+            shown = [row, *row.controls] if row.leads else [row]
+            lines += [_cells(each, table) for each in shown]
         body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-        parts.append(f"### {heading}\n\n{body}\n")
+        parts.append(f"### {escape(table.heading)}\n\n{body}\n")
     return "\n".join(parts)
 
 
@@ -30,12 +32,16 @@ def escape(text: str) -> str:
     return text.replace("://", "\\://").replace("www.", "www\\.")  # GitHub links bare addresses
 
 
-def _cells(row: Row, scores: Sequence[str]) -> list[str]:
+def _cells(row: Row, table: Table) -> list[str]:
     first = row.first
-    setting = "; ".join(part for part in (row.title, row.note) if part)
-    stated = (first.experiment, first.method, setting, first.tier, first.protocol)
-    cells = [escape(part) for part in stated]
-    for score in scores:
-        cells += [show_pair(score, *row.score(score))]
-        cells += [show_pair(score, *row.published.get(score, (None, None)))]
+    differs = f"not as published: {', '.join(row.differs)}" if row.differs else ""
+    setting = "; ".join(part for part in (row.title, row.note, row.words, differs) if part)
+    cells = [escape(part) for part in (first.experiment, first.method, setting, row.protocol)]
+    if first.control:
+        cells[1] = f"*{cells[1]}*"
+    for score in table.scores:
+        stands = row.above_chance(score)
+        cells += [show_pair(score, *row.score(score)) + (f" ({stands})" if stands else "")]
+        if score in table.published:
+            cells += [show_pair(score, *row.published.get(score, (None, None)))]
     return [*cells, show_time(row.seconds), str(len(row.results))]

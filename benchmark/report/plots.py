@@ -68,10 +68,10 @@ def correlation(result: Result) -> Markup | None:
 def metric(results: Sequence[Result]) -> Markup | None:
     """Draw the learned diagonal metric of each seed as dots, the true one as bars behind.
 
-    Both are sorted: a metric is learned up to the order of its dimensions.
+    A dimension stands at the place of the true value that it was matched with, as the record has
+    it; values are sorted where there is no truth.
     """
-    learned = [sorted(v for v in r.metric or [] if v is not None) for r in results]
-    learned = [line for line in learned if line]
+    learned = [line for line in map(_in_order, results) if line]
     if not learned:
         return None
     truth = sorted(
@@ -80,14 +80,26 @@ def metric(results: Sequence[Result]) -> Markup | None:
     count = max(len(truth), *(len(line) for line in learned))
     values = [v for line in (*learned, truth) for v in line]
     panel = Panel((0.4, count + 0.6), (min(0, *values, 0), bounds(values)[1]), (480, 200))
-    panel.axes(range(1, count + 1, max(1, count // 12)), ticks(*panel.ylim), "dimension, sorted")
+    panel.axes(
+        range(1, count + 1, max(1, count // 12)), ticks(*panel.ylim), "dimension, by true value"
+    )
     for place, value in enumerate(truth, start=1):
         y = panel.y(value)
         panel.rule(panel.x(place - 0.38), y, panel.x(place + 0.38), y, "truth")
     for number, line in enumerate(learned):
         panel.dots(list(enumerate(line, start=1)), f"dots big series-{number % SERIES}")
     listed = ", ".join(short(v) for v in learned[0][:20])
-    return panel.render(f"Learned metric, sorted, first seed: {listed}.", "plot wide")
+    return panel.render(f"Learned metric, by true value, first seed: {listed}.", "plot wide")
+
+
+def _in_order(result: Result) -> list[float]:
+    """Return a learned metric in the order of the true values of its dimensions."""
+    metric = result.metric or []
+    true = result.metric_true or []
+    if len(true) != len(metric):
+        true = metric
+    pairs = [(t, v) for t, v in zip(true, metric, strict=True) if t is not None and v is not None]
+    return [value for _, value in sorted(pairs)]
 
 
 def per_factor(row: Row) -> list[tuple[str, float | None, float | None, Markup]]:
@@ -98,13 +110,22 @@ def per_factor(row: Row) -> list[tuple[str, float | None, float | None, Markup]]
     return [(name, mean, std, bar(mean, None)) for name, mean, std in found]
 
 
-def bar(value: float | None, published: float | None) -> Markup:
-    """Draw a thin bar for a share of 1, with a mark where the published value stands."""
+def bar(
+    value: float | None, published: float | None, chance: tuple[float, float] | None = None
+) -> Markup:
+    """Draw a thin bar for a share of 1, with marks at the published value and at chance.
+
+    `chance` is the mean of random rotations and their 95th percentile, a tick each.
+    """
     panel = Panel((0, 1), (0, 1), (100, 6), (0, 0, 0, 0))
     panel.add('<rect width="100" height="4" y="1" rx="2" class="track"/>')
     if value is not None:
         panel.add(
             '<rect width="{w}" height="4" y="1" rx="2" class="fill"/>', w=float(panel.x(value))
+        )
+    for place in chance or ():
+        panel.add(
+            '<rect x="{x}" width="1" height="6" class="chance-mark"/>', x=panel.x(place) - 0.5
         )
     if published is not None:
         panel.add('<rect x="{x}" width="1.6" height="6" class="mark"/>', x=panel.x(published) - 0.8)

@@ -4,16 +4,19 @@ import re
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from ident3d.files import sha256
 from ident3d.progress import duration
 
 from ..results import Result
+from ..scoring import AS_RELEASED, PROTOCOLS
+from ..scoring.chance import TABLE as CHANCE
 from ..scoring.scores import SCORES, SHOWN, describe
 
 Numbers = Mapping[str, tuple[float, float | None]]  # score -> mean, std
 Published = Callable[[str], Numbers]  # of an experiment's id, as fractions of 1
+Differs = Callable[[Result], Sequence[str]]  # from the published run, in words
 
 
 @dataclass(frozen=True)
@@ -21,9 +24,12 @@ class Row:
     """Runs that differ in their seed only."""
 
     results: tuple[Result, ...]
-    title: str  # of the experiment
-    published: Numbers
-    note: str  # the settings that tell it from its siblings
+    title: str = ""  # of the experiment
+    published: Numbers = field(default_factory=dict)
+    note: str = ""  # the settings that tell it from its siblings
+    differs: tuple[str, ...] = ()  # what keeps it from being comparable with what is published
+    controls: tuple["Row", ...] = ()
+    leads: bool = True  # the first of its table with these controls
 
     @property
     def first(self) -> Result:
@@ -55,6 +61,31 @@ class Row:
         """Mean training time."""
         return mean_std([r.seconds for r in self.results])[0]
 
+    @property
+    def protocol(self) -> str:
+        """Its protocol's name for people."""
+        return PROTOCOLS[self.first.protocol].label
+
+    @property
+    def words(self) -> str:
+        """What a control does, as its record says."""
+        stated = (self.first.settings or {}).get("control")
+        return "; ".join(map(str, stated.values())) if isinstance(stated, dict) else ""
+
+    def chance(self, score: str) -> tuple[float, float] | None:
+        """Mean and 95th percentile of a score under random rotations; None if not known."""
+        dim = len(self.first.factors or self.first.correlation or ())
+        return CHANCE.get(dim) if score == "mcc" else None
+
+    def above_chance(self, score: str) -> str:
+        """Say where a score stands between chance and one; empty if that is not known."""
+        mean, chance = self.score(score)[0], self.chance(score)
+        if mean is None or chance is None:
+            return ""
+        if mean <= chance[0]:
+            return "at or below chance"
+        return f"{(mean - chance[0]) / (1 - chance[0]):.2f} of the way from chance to 1"
+
     def score(self, name: str) -> tuple[float | None, float | None]:
         """Mean and std over the seeds; the std of one seed is None."""
         values = [r.scores.get(name) for r in self.results]
@@ -69,12 +100,19 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """All rows of one family of experiments, such as `table4`."""
+    """All rows of one family of experiments, such as `table4`, in one tier."""
 
     family: str
+    tier: str
     title: str
     scores: tuple[str, ...]
+    published: frozenset[str]  # scores that some row has a published number for
     rows: tuple[Row, ...]
+
+    @property
+    def heading(self) -> str:
+        """Its title and its tier."""
+        return f"{self.title or self.family} · {self.tier}"
 
     @property
     def long_ids(self) -> bool:
@@ -86,26 +124,84 @@ def build(
     results: Sequence[Result],
     published: Published = lambda experiment: {},
     title: Callable[[str], str] = lambda experiment: "",
+    differs: Differs = lambda result: (),
+    tiers: Sequence[str] = (),
 ) -> list[Table]:
-    """Sort records into tables: experiments in their own order, the best score first in each."""
+    """Sort records into tables: experiments in their own order, the best score first in each.
+
+    Controls stand with the rows that share their data, and are never ranked; those without such a
+    row stand alone, last. `tiers` are named smallest first; the largest comes first.
+    """
     groups: dict[tuple[str, ...], list[Result]] = defaultdict(list)
     for result in sorted(results, key=lambda r: r.seed):
         groups[result.group].append(result)
-    notes = _notes([group[0] for group in groups.values()])
-    families: dict[str, list[Row]] = defaultdict(list)
-    for key, group in groups.items():
-        experiment = group[0].experiment
-        row = Row(tuple(group), title(experiment), published(experiment), notes[key])
-        families[family_of(experiment)].append(row)
-    tables = []
-    for family in sorted(families, key=lambda name: (not name.startswith("table"), natural(name))):
-        rows = families[family]
-        present = {name for row in rows for name in row.score_names}
-        stated = {name for row in rows for name in row.published}
-        scores = tuple(name for name in SHOWN if name in present | stated)
-        ordered = sorted(rows, key=lambda row: _order(row, scores))
-        tables.append(Table(family, title(family), scores, tuple(ordered)))
-    return tables
+    controls = [Row(tuple(group)) for group in groups.values() if group[0].control]
+    controls.sort(key=lambda row: (natural(row.first.experiment), row.first.method))
+    runs = {key: group for key, group in groups.items() if not group[0].control}
+    notes = _notes([group[0] for group in runs.values()])
+    parts: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    used: set[int] = set()
+    for key, group in runs.items():
+        first = group[0]
+        beside = _controls_of(first, controls)
+        used |= {id(row) for row in beside}
+        numbers = published(first.experiment)
+        words = tuple(differs(first)) if numbers else ()
+        row = Row(tuple(group), title(first.experiment), numbers, notes[key], words, beside)
+        parts[family_of(first.experiment), first.tier].append(row)
+    for row in controls:
+        if id(row) not in used:
+            alone = replace(row, title=title(row.first.experiment))
+            parts[row.family, row.first.tier].append(alone)
+    return [_table(*key, parts[key], title) for key in sorted(parts, key=_place(tiers))]
+
+
+def _table(family: str, tier: str, rows: Sequence[Row], title: Callable[[str], str]) -> Table:
+    present = {name for row in rows for name in row.score_names}
+    stated = frozenset(name for row in rows for name in row.published)
+    scores = tuple(name for name in SHOWN if name in present | stated)
+    ordered, seen = [], set()
+    for row in sorted(rows, key=lambda row: _order(row, scores)):
+        beside = tuple(id(control) for control in row.controls)
+        ordered.append(replace(row, leads=beside not in seen))
+        seen.add(beside)
+    return Table(family, tier, title(family), scores, stated, tuple(ordered))
+
+
+def _place(tiers: Sequence[str]) -> Callable[[tuple[str, str]], tuple]:
+    size = {tier: -number for number, tier in enumerate(tiers)}
+
+    def key(part: tuple[str, str]) -> tuple:
+        family, tier = part
+        return (not family.startswith("table"), natural(family), size.get(tier, 1), natural(tier))
+
+    return key
+
+
+def _controls_of(first: Result, controls: Sequence[Row]) -> tuple[Row, ...]:
+    """Return the controls on the same data: of the experiment, of its parent, or of its family.
+
+    `table1/1/supervised` has those of `table1/1`. Images are the same if their fingerprint is;
+    synthetic data if tier and number of factors are.
+    """
+    names = first.experiment.split("/")
+    parents = ["/".join(names[:count]) for count in range(len(names), 0, -1)]
+    alike = [row for row in controls if _same_data(first, row.first)]
+    for parent in parents:
+        if found := tuple(row for row in alike if row.first.experiment == parent):
+            return found
+    family = [row for row in alike if first.data and row.family == parents[-1]]
+    return tuple(row for row in family if row.first.experiment == family[0].first.experiment)
+
+
+def _same_data(run: Result, control: Result) -> bool:
+    if PROTOCOLS[run.protocol].label != PROTOCOLS[control.protocol].label:
+        return False
+    if run.data is not None or control.data is not None:
+        one, two = run.data or {}, control.data or {}
+        return one.get("fingerprint") == two.get("fingerprint")
+    dims = [(result.settings or {}).get("dim") for result in (run, control)]
+    return run.tier == control.tier and dims[0] == dims[1]
 
 
 def mean_std(values: Sequence[float | None]) -> tuple[float | None, float | None]:
@@ -157,7 +253,8 @@ def show_time(seconds: float | None) -> str:
 def _order(row: Row, scores: Sequence[str]) -> tuple:
     first = row.first
     best = [-(row.score(name)[0] or 0.0) for name in scores]
-    return (natural(first.experiment), first.tier, first.protocol, best, first.method)
+    place = (first.control, natural(first.experiment), first.protocol == AS_RELEASED)
+    return (*place, first.protocol, best, first.method)
 
 
 def _notes(firsts: Sequence[Result]) -> dict[tuple[str, ...], str]:

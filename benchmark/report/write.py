@@ -19,12 +19,13 @@ from markupsafe import Markup
 
 from ident3d.files import sha256, write_bytes
 
-from ..results import PROTOCOLS, Result
+from ..results import Result
+from ..scoring import PROTOCOLS
 from ..scoring.scores import SCORES, SHOWN, describe
 from . import plots, tables
 from .data_section import Figure, audit_tables, flat, read_figure
 from .markdown import markdown
-from .tables import Published, Row, Table
+from .tables import Differs, Published, Row, Table
 
 CURVES = ("loss", "r2", "mcc")  # drawn first, in this order; others follow
 MAX_PANELS = 12
@@ -38,6 +39,7 @@ def write(
     figure: str | Path | None = None,
     audit: str | Path | None = None,
     tiers: Mapping[str, str] = MappingProxyType({}),
+    differs: Differs = lambda result: (),
 ) -> Path:
     """Write `index.html`, `methods/*.html` and `leaderboard.md` into `out`; returns the index.
 
@@ -48,13 +50,14 @@ def write(
         title: Words for an experiment's id, or for its family.
         figure: PNG of the data set's traversals.
         audit: JSON of the data set's audit.
-        tiers: What each tier means, explained on the page.
+        tiers: What each tier means, smallest first, explained on the page.
+        differs: What keeps a record from being comparable with the published numbers, in words.
     """
     if not results:
         raise ValueError("`results` must hold at least one record, got none.")
     out = Path(out)
     (out / "methods").mkdir(parents=True, exist_ok=True)
-    built = tables.build(results, published, title)
+    built = tables.build(results, published, title, differs, list(tiers))
     picture = read_figure(Path(figure)) if figure else None
     if picture:
         write_bytes(out / picture.name, picture.content)
@@ -75,14 +78,18 @@ def _index(
     audit: list,
     tiers: Mapping[str, str],
 ) -> dict[str, Any]:
-    rows = [row for table in built for row in table.rows]
-    colours = {table.family: number for number, table in enumerate(built)}
+    rows = [row for table in built for row in table.rows if not row.first.control]
+    families = dict.fromkeys(table.family for table in built)
+    colours = {family: number for number, family in enumerate(families)}
+    ranked = [r for r in results if not r.control]
+    stated = {name for r in results for name in r.scores}
     drawn = [(SCORES[s].label, plots.time_chart(rows, s, colours)) for s in SHOWN]
     used = {r.tier for r in results}
+    protocols = {r.protocol for r in results}
     data_sets = {r.data["fingerprint"] for r in results if r.data}
     counts = {
-        "run": len(results),
-        "method": len({r.method for r in results}),
+        "run": len(ranked),
+        "method": len({r.method for r in ranked}),
         "experiment": len({r.experiment for r in results}),
         "data set": len(data_sets),
     }
@@ -94,9 +101,10 @@ def _index(
         "titles": {table.family: table.title or table.family for table in built},
         "charts": [(name, chart) for name, chart in drawn if chart],
         "facts": facts,
-        "meanings": [(SCORES[s].label, SCORES[s].meaning) for s in SHOWN],
+        "meanings": [(s.label, s.meaning) for n, s in SCORES.items() if s.meaning and n in stated],
+        "words": tiers,
         "explained": [
-            *((f"Protocol {name}", text) for name, text in PROTOCOLS.items()),
+            *((f"Protocol {p.label}", p.words) for n, p in PROTOCOLS.items() if n in protocols),
             *((f"Tier {name}", text) for name, text in tiers.items() if name in used),
         ],
         "figure": figure,
@@ -150,7 +158,8 @@ def _method_pages(built: Sequence[Table], pages: Environment) -> Iterator[tuple[
     groups: dict[str, dict[str, list[Row]]] = defaultdict(dict)  # method -> family -> rows
     for table in built:
         for row in table.rows:
-            groups[row.first.method].setdefault(table.family, []).append(row)
+            if not row.first.control:
+                groups[row.first.method].setdefault(table.family, []).append(row)
     titles = {table.family: table.title or table.family for table in built}
     template = pages.get_template("method.html")
     for method, families in groups.items():
@@ -183,6 +192,7 @@ def _environment() -> Environment:
         "style_digest": _digest(style),
         "script_digest": _digest(script),
         "show": tables.show,
+        "show_pair": tables.show_pair,
         "show_time": tables.show_time,
         "describe": describe,
         "bar": plots.bar,

@@ -2,6 +2,6 @@
 
 from .environment import commit, environment
 from .loading import load_all
-from .result import PROTOCOLS, Result, load, scored_rows
+from .result import Result, load
 
-__all__ = ["PROTOCOLS", "Result", "commit", "environment", "load", "load_all", "scored_rows"]
+__all__ = ["Result", "commit", "environment", "load", "load_all"]

@@ -18,15 +18,12 @@ from msgspec import Meta, Struct
 from ident3d.errors import DataError
 from ident3d.files import sha256, write_bytes
 
+from ..scoring.protocols import PROTOCOLS
 from .embeddings import save_embeddings
 from .strict_json import MAX_LIST, MAX_NAME, Name, parse_json, plain, read_json, shaped, stated
 
 KIND = "ident3d-result"  # what tells a record from any other JSON file
-PROTOCOLS = {
-    "clean": "Whole split, encoder in eval mode, R2 fit on one half and scored on the other.",
-    "paper": "As released: the first 4,096 rows, batch-norm in training mode, R2 fit where scored.",
-}
-PAPER_ROWS = 4096
+VERSIONS = (1, 2)  # 2 has the protocols `held-out` and `as-released`, and controls
 MAX_DIM = 256  # latent dimensions
 MAX_POINTS = 2_000  # rows of `points`: a sample for the plots, not the data
 
@@ -67,7 +64,8 @@ class _Fields(
     commit: Annotated[str, Meta(max_length=MAX_NAME)] | None = None
     seconds: Annotated[float, Meta(ge=0)] | None = None
     command: str | None = None
-    version: Literal[1] = 1
+    control: bool = False
+    version: Literal[1, 2] = 2
 
 
 class Result(_Fields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=KIND):
@@ -77,7 +75,7 @@ class Result(_Fields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
         method: The name on the leaderboard.
         experiment: Id of the experiment, such as `table4/1`.
         tier: Size of the run, such as `paper`, `cpu` or `small`.
-        protocol: A key of `PROTOCOLS`.
+        protocol: A key of `scoring.PROTOCOLS`: of those that the record's version has.
         seed: Seed of the run.
         scores: `r2`, `mcc`, `r2_per_factor` ({name: value}), and any further number.
         data: `name` and `fingerprint` of the data set (also `split`, `rows`); None if synthetic.
@@ -92,6 +90,7 @@ class Result(_Fields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
         commit: The code's commit, as `commit()` says.
         seconds: Training time.
         command: The exact command.
+        control: Whether it is a control: shown beside its row, never ranked.
         version: Version of this schema.
     """
 
@@ -101,8 +100,8 @@ class Result(_Fields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
         checked = shaped({name: plain(getattr(self, name), name) for name in names}, _Fields)
         for name in names:
             msgspec.structs.force_setattr(self, name, getattr(checked, name))
-        if self.protocol not in PROTOCOLS:
-            known = ", ".join(PROTOCOLS)
+        known = ", ".join(k for k, v in PROTOCOLS.items() if v.version == self.version)
+        if self.protocol not in known.split(", "):
             raise ValueError(f"`protocol` must be one of {known}; got {self.protocol!r:.40}.")
         shaped(self.scores, Scores, "scores")
         if self.data is not None:
@@ -139,7 +138,8 @@ class Result(_Fields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     def from_json(cls, record: str | Mapping[str, Any], source: str = "the record") -> "Result":
         """Read a record from JSON text or parsed JSON; raises `DataError` for anything odd."""
         try:
-            return stated(parse_json(record) if isinstance(record, str) else record, cls)
+            found = parse_json(record) if isinstance(record, str) else record
+            return stated(found, cls, VERSIONS)
         except ValueError as error:
             raise DataError(f"{source}: {error}") from error
 
@@ -159,11 +159,6 @@ class Result(_Fields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
 def load(path: str | Path) -> Result:
     """Read one record from its file."""
     return Result.from_json(read_json(Path(path)), str(path))
-
-
-def scored_rows(protocol: str, rows: int) -> int:
-    """How many rows of a split, from its first, a protocol scores."""
-    return min(rows, PAPER_ROWS) if protocol == "paper" else rows
 
 
 def _even(what: str, lists: Collection[Sized]) -> None:

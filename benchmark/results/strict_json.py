@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -55,14 +55,15 @@ def parse_json(source: str) -> Any:
     )
 
 
-def stated(found: Any, shape: type[T]) -> T:
-    """Turn parsed JSON into a tagged struct of version 1; raises `ValueError`."""
+def stated(found: Any, shape: type[T], versions: Sequence[int] = (1,)) -> T:
+    """Turn parsed JSON into a tagged struct of a known version; raises `ValueError`."""
     kind = shape.__struct_config__.tag  # type: ignore[attr-defined]  # every Struct has it
     if not isinstance(found, dict) or found.get("kind") != kind:
         raise ValueError(f'is no {kind}: `"kind": "{kind}"` is missing.')
     version = found.get("version")
-    if type(version) is not int or version != 1:
-        raise ValueError(f"`version` must be 1, got {version!r:.40}; update ident3d.")
+    if type(version) is not int or version not in versions:
+        known = " or ".join(map(str, versions))
+        raise ValueError(f"`version` must be {known}, got {version!r:.40}; update ident3d.")
     return shaped(found, shape)
 
 

@@ -13,7 +13,7 @@ from ident3d.files import file_digest
 from .. import scoring
 from .entries import embeddings_name, read_entry, submitted
 from .records import scored_latents
-from .result import Result, scored_rows
+from .result import Result
 
 TOLERANCE = 1e-4  # of a score: a hundredth of a percent; float32 and threads move it less
 PROBE_TOLERANCE = 1e-3  # forests and grid searches move a little between versions
@@ -32,7 +32,7 @@ def verify(entry: str | Path, data: Dataset) -> list[dict[str, Any]]:
         if file_digest(path) != found.embeddings.get(str(result.seed)):
             raise DataError(f"{path} was changed after packing: its digest is not the entry's.")
         embeddings = submitted(path)
-        wanted = scored_rows(result.protocol, len(data))
+        wanted = len(scoring.scored_rows(result.protocol, len(data)))
         if len(embeddings) != wanted:
             raise DataError(
                 f"{path} holds {len(embeddings)} rows; protocol {result.protocol} scores "

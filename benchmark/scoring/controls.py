@@ -138,7 +138,7 @@ def pixel_r2(
 
 def coarse(images: np.ndarray, side: int) -> np.ndarray:
     """Average images, uint8 (n, H, W, 3), to side x side, flattened: (n, 3 side²) in [0, 1]."""
-    n, height, width, channels = images.shape
+    n, height, width, _ = images.shape
     rows, columns = (_edges(length, side) for length in (height, width))
     sums = np.add.reduceat(images.astype(np.float32), rows[:-1], axis=1)
     sums = np.add.reduceat(sums, columns[:-1], axis=2)  # (n, side, side, 3)

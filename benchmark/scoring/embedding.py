@@ -17,7 +17,7 @@ from ident3d.progress import progress
 
 from ..plugins import foreign, load_object
 
-BATCH = 512  # images per call; also what batch-norm sees in the paper's protocol
+BATCH = 512  # images per call; also what batch-norm sees where it is in training mode
 
 
 def to_float(images: np.ndarray, device: str | torch.device = "cpu") -> torch.Tensor:
@@ -30,24 +30,25 @@ def embed(
     encoder: Callable[[Any], Any],
     images: Any,
     *,
-    count: int | None = None,
+    rows: np.ndarray | None = None,
     train_mode: bool = False,
     batch: int = BATCH,
     label: str = "embed",
 ) -> np.ndarray:
-    """Return the embeddings of all images, or of the first `count`, as float32 (n, k).
+    """Return the embeddings of all images, or of some rows in their order, as float32 (n, k).
 
-    `train_mode` leaves batch-norm, and nothing else, in training mode, as the paper's code did;
+    `train_mode` leaves batch-norm, and nothing else, in training mode, as the released code does;
     its running statistics are put back afterwards. The last rows join the batch before.
     """
-    parts, count = [], len(images) if count is None else count
+    parts, count = [], len(images if rows is None else rows)
     with progress(count, label) as bar, _Frozen(encoder, train_mode) as run:
-        for rows in _batches(count, batch):
+        for part in _batches(count, batch):
+            some = images[part if rows is None else rows[part]]
             with foreign("The encoder"):
-                found = np.asarray(run(images[rows]), np.float32)
-            if found.ndim != 2 or len(found) != rows.stop - rows.start:
+                found = np.asarray(run(some), np.float32)
+            if found.ndim != 2 or len(found) != len(some):
                 raise ValueError(
-                    f"`encoder` must turn {rows.stop - rows.start} images into as many rows "
+                    f"`encoder` must turn {len(some)} images into as many rows "
                     f"(n, k), got shape {found.shape}."
                 )
             parts.append(found)

@@ -14,6 +14,7 @@ import numpy as np
 from ident3d import metrics
 
 from .probes import dci, kernel_ridge
+from .protocols import fit_and_score
 
 POINTS = 300  # rows drawn in the predicted-against-true plots
 Measure = Callable[[np.ndarray, np.ndarray, bool], Mapping[str, float | np.ndarray | None]]
@@ -35,6 +36,26 @@ def matching(z: np.ndarray, z_hat: np.ndarray, held_out: bool) -> dict[str, floa
     }
 
 
+def isometry(z: np.ndarray, z_hat: np.ndarray, held_out: bool) -> dict[str, float | None]:
+    """Measure how alike factors and representation are as spaces, whatever the rotation.
+
+    The affine map is fitted from factors to representation, so that a direction of the factors
+    which is lost counts. Distances are Euclidean, of rows that stand next to each other.
+    """
+    design = z - z.mean(0)
+    if z_hat.shape[1] < z.shape[1]:
+        return {"isometry": None, "distance_correlation": None}
+    stretch = np.linalg.svd(
+        np.linalg.lstsq(design, z_hat - z_hat.mean(0), rcond=None)[0], compute_uv=False
+    )
+    true, found = (np.linalg.norm(np.diff(rows, axis=0), axis=1) for rows in (z, z_hat))
+    known = stretch[0] > 0 and np.ptp(found) > 0 and np.ptp(true) > 0
+    return {
+        "isometry": float(stretch[-1] / stretch[0]) if known else 0.0,
+        "distance_correlation": float(np.corrcoef(true, found)[0, 1]) if known else 0.0,
+    }
+
+
 @dataclass(frozen=True)
 class Score:
     """What is known of a score, for computing, checking and showing it."""
@@ -44,6 +65,7 @@ class Score:
     measure: Measure | None = None  # None: embeddings and data alone cannot prove it
     probe: bool = False  # slow, and moves a little between versions of scikit-learn
     percent: bool = True  # a fraction of 1 that people read in percent
+    bar: bool = True  # if in percent: between 0 and 1, the more the better
     shown: bool = False  # a column of the leaderboard; the others stand on the methods' pages
     meaning: str = ""  # said on the leaderboard
 
@@ -51,14 +73,27 @@ class Score:
 _LINE = "Share of the true factors' variance that a linear map of the representation explains."
 _MATCH = (
     "Mean absolute correlation of true factors and learned dimensions under the best "
-    "one-to-one match."
+    "one-to-one match. Of more dimensions than factors the best are picked, so a wide "
+    "representation scores higher by chance."
+)
+_ISOMETRY = (
+    "Smallest over largest singular value of the affine map from factors to representation: "
+    "1 if all directions are stretched alike."
+)
+_DISTANCES = "Correlation of Euclidean distances between rows, in factors and in representation."
+_GAP = (
+    "Loss reached above that of the true latents on the same batches, relative to it. Well above "
+    "0: not optimised. Below 0: the loss prefers something else to the truth."
 )
 SCORES = {
     score.name: score
     for score in (
         Score("r2", "R²", linear, shown=True, meaning=_LINE),
         Score("mcc", "MCC", matching, shown=True, meaning=_MATCH),
+        Score("loss_gap", "Loss gap", bar=False, shown=True, meaning=_GAP),
         Score("mcc_spearman", "MCC (Spearman)", matching),
+        Score("isometry", "Isometry", isometry, meaning=_ISOMETRY),
+        Score("distance_correlation", "Distances", isometry, meaning=_DISTANCES),
         Score("r2_per_factor", "R² per factor", linear),
         Score("kernel_r2", "kernel R²", kernel_ridge, probe=True),
         Score("kernel_r2_per_factor", "kernel R² per factor", kernel_ridge, probe=True),
@@ -71,6 +106,8 @@ SCORES = {
         Score("r2_style", "R² style"),
         Score("mcc_block", "MCC block"),
         Score("accuracy_domain", "accuracy domain"),
+        Score("metric_error", "error of L, matched", bar=False),
+        Score("metric_error_sorted", "error of L, both sorted", bar=False),
     )
 }
 PROVABLE = tuple(name for name, score in SCORES.items() if score.measure)
@@ -90,13 +127,24 @@ def score(
     protocol: str,
     factors: Sequence[str],
     names: Collection[str] = QUICK,
+    *,
+    synthetic: bool = False,
 ) -> dict[str, Any]:
-    """Score embeddings, (n, k), of rows with latents (n, d): the `scores` of a record."""
+    """Score embeddings, (n, k), of rows with latents (n, d): the `scores` of a record.
+
+    Rows come in the order of `protocols.scored_rows`; synthetic ones in any.
+    """
     z, z_hat = np.asarray(latents, np.float64), np.asarray(embeddings, np.float64)
+    fit, scored = fit_and_score(protocol, len(z), synthetic)
+    held_out = len(fit) < len(z)
+    if held_out:  # a measure fits on even rows
+        order = np.empty(len(z), int)
+        order[::2], order[1::2] = fit, scored
+        z, z_hat = z[order], z_hat[order]
     found: dict[str, Any] = {}
     for measure in dict.fromkeys(SCORES[name].measure for name in names):
         if measure is not None:
-            found |= measure(z, z_hat, protocol == "clean")
+            found |= measure(z, z_hat, held_out)
     for name, value in found.items():
         if isinstance(value, np.ndarray):
             found[name] = dict(zip(factors, value.tolist(), strict=True))
@@ -110,14 +158,17 @@ def correlation(latents: np.ndarray, embeddings: np.ndarray) -> list[list[float]
 
 
 def points(
-    latents: np.ndarray, embeddings: np.ndarray, protocol: str, count: int = POINTS
+    latents: np.ndarray,
+    embeddings: np.ndarray,
+    protocol: str,
+    count: int = POINTS,
+    *,
+    synthetic: bool = False,
 ) -> dict[str, list[list[float]]]:
     """Linear predictions of evenly spaced rows beside the truth: the `points` of a record."""
     z, z_hat = np.asarray(latents, np.float64), np.asarray(embeddings, np.float64)
     design = np.column_stack([z_hat, np.ones(len(z_hat))])
-    fit, shown = np.arange(len(z)), np.arange(len(z))
-    if protocol == "clean":  # a prediction is shown for rows that the fit has not seen
-        fit, shown = fit[::2], shown[1::2]
+    fit, shown = fit_and_score(protocol, len(z), synthetic)
     weights = np.linalg.lstsq(design[fit], z[fit], rcond=None)[0]
     shown = shown[:: max(1, len(shown) // count)][:count]
     predicted = design[shown] @ weights

@@ -19,9 +19,10 @@ from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
 from ..encoders.theory import predicted_size, true_diagonal
 from ..losses import make_objective
-from ..results import scored_rows
-from ..results.records import image_fields, matched
+from ..results.records import image_fields
+from ..scoring import AS_RELEASED, HELD_OUT, PROTOCOLS, scored_rows
 from ..scoring.embedding import embed
+from ..scoring.matched_metric import match_metric
 from ..settings.run_settings import ImageSettings
 from .loop import pick_device, train
 
@@ -83,12 +84,11 @@ def records(
     shared: dict[str, Any],
 ) -> list[dict[str, Any]]:
     """Score an encoder in every way; the record that says the run is done comes last."""
-    rows = min(settings.data.train_rows, len(data.train[0]))
-    on_train = scored(data.train[0], encoder, "clean", rows)
-    paper, clean = (scored(data.test, encoder, protocol) for protocol in ("paper", "clean"))
+    rows = np.arange(min(settings.data.train_rows, len(data.train[0])))
+    on_train = scored(data.train[0], encoder, HELD_OUT, rows)
+    found = [scored(data.test, encoder, protocol) | shared for protocol in (AS_RELEASED, HELD_OUT)]
     for name in ("r2", "mcc"):
-        clean["scores"][f"{name}_train"] = on_train["scores"][name]
-    found = [paper | shared, clean | shared]
+        found[-1]["scores"][f"{name}_train"] = on_train["scores"][name]
     if "metric" in shared:
         for fields in found:
             fields["metric_true"] = _true_metric(settings, fields)
@@ -96,22 +96,19 @@ def records(
 
 
 def scored(
-    data: Dataset, encoder: Callable[[Any], Any], protocol: str, rows: int | None = None
+    data: Dataset, encoder: Callable[[Any], Any], protocol: str, rows: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """Embed and score a split; return the fields of its record."""
+    """Embed and score a protocol's rows of a split, or others; return the fields of its record."""
     rows = scored_rows(protocol, len(data)) if rows is None else rows
-    in_training = protocol == "paper"
-    label = f"embed {data.split}"
-    z_hat = embed(encoder, data.images, count=rows, train_mode=in_training, label=label)
-    return image_fields(data, z_hat, protocol) | {"embeddings": z_hat}
+    in_training, label = PROTOCOLS[protocol].train_mode, f"embed {data.split}"
+    z_hat = embed(encoder, data.images, rows=rows, train_mode=in_training, label=label)
+    return image_fields(data, z_hat, protocol, rows) | {"embeddings": z_hat}
 
 
-def _true_metric(settings: ImageSettings, fields: dict[str, Any]) -> list[float] | None:
+def _true_metric(settings: ImageSettings, fields: dict[str, Any]) -> list[float | None] | None:
     """Return the true diagonals in the order in which the model found the factors."""
-    order, found = matched(np.array(fields["correlation"])), []
-    for text in settings.data.conditionals:
-        true = true_diagonal(parse(text), fields["factors"])
-        if true is None:
-            return None
-        found += [true[factor] for factor in order]
-    return found
+    found = [true_diagonal(parse(c), fields["factors"]) for c in settings.data.conditionals]
+    known = [true for true in found if true is not None]
+    if len(known) < len(found):
+        return None
+    return [v for true in match_metric(np.array(fields["correlation"]), known) for v in true]

@@ -18,6 +18,7 @@ from ident3d.errors import DataError
 from ident3d.files import Busy, Lock, sha256
 
 from ..results import Result, commit, environment, load_all
+from ..scoring import HELD_OUT
 from ..settings.composed import Composed, plain
 from ..settings.experiment import Experiment
 
@@ -60,7 +61,7 @@ def finished(out: Path, refused: list[str]) -> set[tuple[str, ...]]:
     return {
         _key(r.experiment, r.tier, r.seed, r.settings or {})
         for r in load_all(out, refused)
-        if r.protocol == "clean"  # saved last
+        if r.protocol in (HELD_OUT, "clean") and not r.control  # saved last
     }
 
 
@@ -84,7 +85,7 @@ def _save(job: Job, fields: dict[str, Any]) -> Path:
         "method": job.experiment.method,
         "experiment": job.experiment.id,
         "tier": job.tier,
-        "protocol": "clean",
+        "protocol": HELD_OUT,
         "seed": job.seed,
         "settings": plain(job.settings),
         "environment": environment(),

@@ -44,12 +44,12 @@ def test_the_example_runs_and_is_recorded(example, data, tmp_path, name):
     where = ["--data", str(data), "--out", str(out)]
     main(["benchmark", "run", name, "--tier", "tiny", "--set", "steps=20", *where])
     found = {result.protocol: result for result in load_all(out)}
-    assert set(found) == {"clean", "paper"}
-    clean = found["clean"]
-    assert clean.method == "Linear slow features"
-    assert clean.experiment.startswith("table4/")
-    assert clean.scores["r2"] > 0.5 and set(clean.scores["r2_per_factor"]) == {"x", "y", "z"}
-    assert (out / f"{clean.id}.npy").exists()
+    assert set(found) == {"held-out", "as-released"}
+    held_out = found["held-out"]
+    assert held_out.method == "Linear slow features"
+    assert held_out.experiment.startswith("table4/")
+    assert held_out.scores["r2"] > 0.5 and set(held_out.scores["r2_per_factor"]) == {"x", "y", "z"}
+    assert (out / f"{held_out.id}.npy").exists()
     assert not (out / ".running").exists() or not list((out / ".running").iterdir())
 
 

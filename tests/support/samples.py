@@ -17,7 +17,7 @@ def record(method="InfoNCE", experiment="table4/1", seed=0, r2=0.9, mcc=0.8, **c
         "method": method,
         "experiment": experiment,
         "tier": "small",
-        "protocol": "clean",
+        "protocol": "held-out",
         "seed": seed,
         "scores": {"r2": r2, "mcc": mcc, "r2_per_factor": dict.fromkeys(NAMES, r2)},
         "data": {"name": "3dident", "fingerprint": "f" * 64, "split": "test", "rows": 80},

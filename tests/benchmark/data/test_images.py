@@ -189,7 +189,7 @@ def test_box_beats_the_untrained_and_every_record_is_written(data, tmp_path):
     main(["benchmark", "run", *ids, *arguments])
     found = {(r.experiment, r.protocol): r for r in load_all(out)}
     assert len(found) == 6
-    box, random = found["table4/1", "clean"], found["table4/random", "clean"]
+    box, random = found["table4/1", "held-out"], found["table4/random", "held-out"]
     assert box.scores["r2"] > 0.85 and box.scores["mcc"] > 0.8
     assert box.scores["r2"] > random.scores["r2"] + 0.3
     assert box.scores["r2_train"] is not None and box.curves["step"][-1] == 300
@@ -253,7 +253,7 @@ def test_a_killed_run_goes_on_to_the_same_scores(data, tmp_path):
     assert done.returncode == -signal.SIGKILL
     main(cut)
     one, two = (
-        next(r for r in load_all(tmp_path / name) if r.protocol == "clean")
+        next(r for r in load_all(tmp_path / name) if r.protocol == "held-out")
         for name in ("whole", "cut")
     )
     assert one.scores["r2"] == pytest.approx(two.scores["r2"], abs=1e-5)  # rounding may differ

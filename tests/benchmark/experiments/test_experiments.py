@@ -146,7 +146,6 @@ def test_true_latents_have_no_gap_to_themselves():
 
     scores = synthetic_run.against_truth(settings, mixing, Inverse(1, 1), objective, 0)
     assert scores["loss_gap"] == pytest.approx(0, abs=1e-4)
-    assert scores["metric_error"] == pytest.approx(0, abs=1e-5)
 
 
 def test_blocks_are_dimensions_that_no_process_tells_apart():
@@ -225,7 +224,7 @@ def test_without_a_tier_the_papers_size_is_never_run():
 @pytest.mark.slow
 def test_a_row_reaches_its_bar_in_a_few_hundred_steps():
     settings = experiments.EXPERIMENTS["table1/5"].tiers["cpu"].with_(steps=300)
-    scores = synthetic_run.run(settings, 0, None, "")["scores"]
+    scores = synthetic_run.run(settings, 0, None, "")[-1]["scores"]
     assert scores["r2"] > 0.98
     assert scores["mcc"] < 0.9
 

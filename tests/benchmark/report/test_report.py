@@ -248,10 +248,74 @@ def test_the_command_leaves_out_what_is_bad_and_says_so(tmp_path):
     assert "Left out: " in done.output and "bad.json" in done.output and "(1 record)" in done.output
     page = Page(out / "index.html")
     assert "99.42" in page.words  # what table 1 of the paper says
-    assert "Tier cpu" in page.words and "Protocol clean" in page.words
+    assert "Tier cpu" in page.words and "Protocol held-out" in page.words
     assert page.all("img")
 
 
 def test_no_results_are_refused(tmp_path):
     with pytest.raises(ValueError, match="at least one record"):
         write([], tmp_path)
+
+
+def control(name="linear slow features", experiment="table4/1", **changes):
+    words = {"words": "no gradient", "observations": "pixels averaged to 8 x 8"}
+    fields = {"settings": {"control": words, "dim": 10}, "control": True} | changes
+    return record(f"Control: {name}", experiment, r2=0.5, mcc=0.4, **fields)
+
+
+def test_controls_stand_with_the_rows_on_their_data_and_are_never_ranked():
+    runs = [record(r2=0.3), record("b", r2=0.9), record("c", "table4/2"), record("d", seed=3)]
+    runs += [control(), control("FastICA"), control(experiment="table4/2")]
+    (table,) = tables.build(runs)
+    assert [row.first.method for row in table.rows] == ["b", "d", "InfoNCE", "c"]
+    assert [row.leads and len(row.controls) for row in table.rows] == [2, False, False, 1]
+    assert all(len(row.controls) == 2 for row in table.rows[:3])
+
+
+def test_rows_without_controls_of_their_own_have_their_parents_or_their_familys():
+    synthetic = {"data": None, "settings": {"dim": 10, "steps": 1}}
+    runs = [record(experiment="table1/1/supervised", **synthetic), record("x", "table4/other")]
+    runs += [control(experiment="table1/1", data=None), control(experiment="table4/1")]
+    first, second = tables.build(runs)
+    assert [len(row.controls) for row in (*first.rows, *second.rows)] == [1, 1]
+    other = record(experiment="table1/1", data=None, settings={"dim": 4})
+    (table,) = tables.build([other, runs[2]])
+    assert [row.first.control for row in table.rows] == [False, True]  # other data: it stands alone
+    assert table.rows[0].controls == ()
+
+
+def test_tiers_are_tables_of_their_own_the_largest_first():
+    runs = [record(tier=tier) for tier in ("tiny", "paper", "mine")]
+    built = tables.build(runs, tiers=["tiny", "small", "paper"])
+    assert [table.tier for table in built] == ["paper", "tiny", "mine"]
+
+
+def test_a_published_number_is_marked_on_the_bar_only_where_nothing_differs(tmp_path):
+    def differs(result):
+        return ["N = 4, not 10"] if result.tier == "small" else []
+
+    runs = [record(), record(tier="paper")]
+    index = write(runs, tmp_path, lambda e: {"r2": (0.9673, 0.001)}, differs=differs)
+    page, text = Page(index), index.read_text()
+    assert text.count('class="mark"') == 1 and text.count("Not as published: N = 4, not 10.") == 1
+    assert "Published, at full size" in page.words
+    assert "not as published: N = 4, not 10" in (tmp_path / "leaderboard.md").read_text()
+
+
+def test_old_records_are_shown_under_todays_names():
+    old = [record(protocol=name, version=1) for name in ("clean", "paper")]
+    rows = tables.build(old)[0].rows
+    assert [row.protocol for row in rows] == ["held-out", "paper (schema 1: fitted in-sample)"]
+
+
+def test_a_score_stands_between_chance_and_one():
+    row = tables.build([record(mcc=0.9)])[0].rows[0]
+    assert row.above_chance("mcc") == "0.75 of the way from chance to 1"
+    assert row.above_chance("r2") == "" and row.chance("mcc") == (0.5931, 0.6523)
+    low = tables.build([record(mcc=0.438)])[0].rows[0]
+    assert low.above_chance("mcc") == "at or below chance"
+
+
+def test_the_learned_metric_is_drawn_at_the_place_of_its_match():
+    drawn = str(plots.metric([record(metric=[3, 1, 2], metric_true=[1, 2, 3])]))
+    assert "first seed: 3, 1, 2." in drawn

@@ -34,7 +34,7 @@ def runs(tmp_path_factory, data):
         z_hat = data.latents @ rng.normal(size=(10, 12)) + rng.normal(0, 0.3, (ROWS, 12))
         z_hat = z_hat.astype(np.float32)
         result = image_record(
-            data, z_hat, protocol="clean", method="mine", experiment="table4/1", tier="open",
+            data, z_hat, protocol="held-out", method="mine", experiment="table4/1", tier="open",
             seed=seed,
         )  # fmt: skip
         paths.append(result.save(folder, z_hat))
@@ -168,14 +168,14 @@ def test_verifying_against_other_data_is_caught(entry, tmp_path):
 
 
 def test_another_protocol_is_caught_by_its_scores(entry, data):
-    edit(entry, lambda e: [r.update(protocol="paper") for r in e["records"]])
+    edit(entry, lambda e: [r.update(protocol="as-released") for r in e["records"]])
     refused(entry, data, "seed 0, r2")
 
 
 def test_another_protocol_is_caught_by_its_rows(entry, data, monkeypatch):
-    monkeypatch.setattr("ident3d.benchmark.results.result.PAPER_ROWS", 60)
-    edit(entry, lambda e: [r.update(protocol="paper") for r in e["records"]])
-    refused(entry, data, "protocol paper scores 60 rows")
+    monkeypatch.setattr("ident3d.benchmark.scoring.protocols.RELEASED_ROWS", 60)
+    edit(entry, lambda e: [r.update(protocol="as-released") for r in e["records"]])
+    refused(entry, data, "protocol as-released scores 60 rows")
 
 
 @pytest.mark.parametrize(
@@ -315,15 +315,17 @@ def test_pack_refuses_what_does_not_belong_together(tmp_path, runs):
 
 def test_a_representation_with_too_few_dimensions_has_no_mcc(data):
     found = scoring.score(
-        data.latents, data.latents[:, :4], "clean", [f.name for f in data.factors]
+        data.latents, data.latents[:, :4], "held-out", [f.name for f in data.factors]
     )
     assert found["mcc"] is None and found["r2_per_factor"]["x"] == pytest.approx(1)
 
 
 def test_points_of_the_clean_protocol_are_rows_the_fit_has_not_seen(data):
     noise = np.random.default_rng(0).normal(size=(ROWS, 58))
-    assert np.abs(_residual(scoring.points(data.latents[:118], noise[:118], "clean"))).max() > 0.5
-    shown = scoring.points(data.latents, data.latents, "paper", count=7)
+    assert (
+        np.abs(_residual(scoring.points(data.latents[:118], noise[:118], "held-out"))).max() > 0.5
+    )
+    shown = scoring.points(data.latents, data.latents, "as-released", count=7)
     assert len(shown["true"]) == 7 and np.abs(_residual(shown)).max() < 1e-3
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ident3d.benchmark.results import Result, commit, environment, load, load_all, scored_rows
+from ident3d.benchmark.results import Result, commit, environment, load, load_all
 from ident3d.benchmark.results.strict_json import parse_json
 
 from ident3d.errors import DataError
@@ -34,7 +34,7 @@ def test_runs_have_different_ids_unless_only_the_measurement_differs():
     base = record()
     assert record(r2=0.1, seconds=5).id == base.id
     for change in (
-        {"seed": 1}, {"method": "other"}, {"protocol": "paper"}, {"tier": "full"},
+        {"seed": 1}, {"method": "other"}, {"protocol": "as-released"}, {"tier": "full"},
         {"settings": {"steps": 7}}, {"data": None},
     ):  # fmt: skip
         assert record(**change).id != base.id
@@ -75,7 +75,8 @@ BAD = {
     "unknown protocol": changed(protocol="mine"),
     "protocol of wrong type": changed(protocol={}),
     "unknown field": changed(extra=1),
-    "newer version": changed(version=2),
+    "newer version": changed(version=3),
+    "protocol of another version": changed(version=1),
     "version of wrong type": changed(version=True),
     "no kind": changed(kind="else"),
     "empty name": changed(method=" "),
@@ -107,7 +108,7 @@ BAD = {
     "an integer of 64 bits and more": changed(settings={"a": 2**63}),
     "third side of points": changed(points={k: [[1]] for k in ("true", "predicted", "x")}),
     "wide points": changed(points={k: [[1] * 300] for k in ("true", "predicted")}),
-    "no version": changed().replace('"version": 1', '"seed": 0', 1).replace('"seed": 0, ', "", 1),
+    "no version": changed().replace('"version": 2', '"seed": 0', 1).replace('"seed": 0, ', "", 1),
 }
 
 
@@ -177,7 +178,7 @@ def test_every_refusal_names_the_field(tmp_path):
         "score is text": "`scores[...]` must be a whole number or a number",
         "seed below zero": "`seed` must be a whole number >= 0",
         "unknown field": "unknown field `extra`",
-        "newer version": "`version` must be 1, got 2; update ident3d",
+        "newer version": "`version` must be 1 or 2, got 3; update ident3d",
         "curve of text": "`curves[...][0]` must be",
         "large matrix": "`correlation[0]` must be a list of length <= 256",
         "data without fingerprint": "`data`: Object missing required field `fingerprint`",
@@ -227,7 +228,9 @@ def test_the_environment_names_versions_but_no_people():
     assert commit() is None or len(commit()) >= 40
 
 
-def test_protocols_score_their_own_number_of_rows():
-    assert scored_rows("clean", 25_000) == 25_000
-    assert scored_rows("paper", 25_000) == 4096
-    assert scored_rows("paper", 100) == 100
+def test_a_record_of_version_1_keeps_its_protocol_and_id(tmp_path):
+    old = record(protocol="clean", version=1)
+    assert load(old.save(tmp_path)) == old
+    assert old.id.startswith("table4-1_infonce_small_clean_s0_")
+    with pytest.raises(ValueError, match="must be one of held-out, as-released; got 'paper'"):
+        record(protocol="paper")

@@ -24,7 +24,7 @@ def test_dci_tells_order_from_mixture():
 
 
 def test_noise_scores_nothing():
-    scores = score(LATENTS, RNG.normal(size=(600, 3)), "clean", ["x", "y", "z"], PROBES)
+    scores = score(LATENTS, RNG.normal(size=(600, 3)), "held-out", ["x", "y", "z"], PROBES)
     assert scores["kernel_r2"] < 0.1 and scores["dci_informativeness"] < 0.1
     assert set(scores["kernel_r2_per_factor"]) == {"x", "y", "z"}
 

@@ -1,0 +1,32 @@
+from ident3d.benchmark.experiments import EXPERIMENTS
+from ident3d.benchmark.report.differences import differences
+from ident3d.benchmark.settings.composed import plain
+
+
+def of(experiment, tier, data=None, **changes):
+    tiers = EXPERIMENTS[experiment].tiers
+    return differences(plain(tiers[tier].with_(**changes)), plain(tiers["paper"]), data)
+
+
+def test_the_paper_tier_differs_in_nothing():
+    assert of("table1/1", "paper") == of("table4/1", "paper", {"resolution": 224}) == []
+
+
+def test_a_synthetic_row_says_what_differs():
+    words = "; ".join(of("table2/3", "cpu", dim=4, steps=2000, self_negative=False))
+    for part in ("N = 4, not 10", "batch 512, not 6,144", "2,000 steps, not 300,000"):
+        assert part in words
+    assert "encoder, not mlp" in words
+
+
+def test_an_image_row_says_what_differs():
+    words = "; ".join(of("table4/1", "tiny", {"resolution": 64}))
+    for part in ("3 of 10 factors", "64 px, not 224", "compact encoder, not resnet18"):
+        assert part in words
+    assert "exact pairs, not nearest" in words and "normal:0.2, not normal:0.1" in words
+
+
+def test_settings_of_strangers_may_be_anything():
+    assert differences({"encoder": "x:y"}, {"steps": 1}) == ["its settings are not stated"]
+    odd = {"steps": {"a": [1]}, "dim": "many", "widths": None, "batch": True}
+    assert differences(odd, plain(EXPERIMENTS["table1/1"].tiers["paper"]))
