@@ -20,6 +20,7 @@ COMMANDS = {
     for name, place, line in (
         ("list", "benchmark_command:list_", "List the experiments and what is published."),
         ("run", "benchmark_command:run", "Run experiments; go on with what was cut off."),
+        ("controls", "controls_command:controls", "Score what needs no training, beside the rows."),
         ("score", "score_command:score", "Score representations made anywhere."),
         ("report", "report_command:report", "Write the leaderboard."),
         ("verify", "entry_command:verify", "Check submitted entries."),
@@ -106,7 +107,7 @@ def run(
     from ..training.jobs import Job, finished, run_all
 
     command = shlex.join(["ident3d", *sys.argv[1:]])
-    changed = dict(_change(text) for text in changes)
+    changed = dict(change_of(text) for text in changes)
     if data is not None:
         changed["data"] = str(data)
     chosen = experiments.select(ids)
@@ -162,7 +163,8 @@ def _told(job: "Job", outcome: Path | Exception) -> bool:
     return True
 
 
-def _change(text: str) -> tuple[str, str]:
+def change_of(text: str) -> tuple[str, str]:
+    """Read NAME=VALUE."""
     name, separator, value = text.partition("=")
     if not separator:
         raise ValueError(f"`--set` is written NAME=VALUE, got {text!r}.")

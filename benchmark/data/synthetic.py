@@ -16,7 +16,7 @@ from ..settings.run_settings import SyntheticSettings
 from ..training.loop import Batch, Batches
 
 # What random numbers are for: each use has its own stream of a seed.
-MIXING, BATCHES, SCORING, WHITENING, COMPARISON = range(5)
+MIXING, BATCHES, SCORING, WHITENING, COMPARISON, CONTROLS = range(6)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """From the embeddings of a split to the record of a run: the same for every way to get them."""
 
+from collections.abc import Collection
 from itertools import compress
 from typing import Any
 
@@ -30,13 +31,17 @@ def scored_latents(
 
 
 def image_fields(
-    data: Dataset, embeddings: np.ndarray, protocol: str, rows: np.ndarray | None = None
+    data: Dataset,
+    embeddings: np.ndarray,
+    protocol: str,
+    rows: np.ndarray | None = None,
+    names: Collection[str] = PROVABLE,
 ) -> dict[str, Any]:
     """Score the embeddings of a protocol's rows, or of others; return those fields of a record."""
     latents, factors = scored_latents(data, protocol, rows)
     return {
         "protocol": protocol,
-        "scores": score(latents, embeddings, protocol, factors, PROVABLE),
+        "scores": score(latents, embeddings, protocol, factors, names),
         "data": data_fields(data),
         # Wider ones, such as a backbone's features, are scored but not drawn.
         "correlation": correlation(latents, embeddings) if embeddings.shape[1] <= MAX_DIM else None,

@@ -125,7 +125,7 @@ class Result(_Fields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     @property
     def group(self) -> tuple[str, ...]:
         """What runs that differ in their seed only have in common: one row of a table."""
-        settings = {k: v for k, v in (self.settings or {}).items() if k != "seed"}
+        settings = {k: v for k, v in (self.settings or {}).items() if k not in ("seed", "control")}
         fingerprint = (self.data or {}).get("fingerprint", "")
         settings_text = json.dumps(settings, sort_keys=True)
         return (self.experiment, self.tier, self.protocol, self.method, fingerprint, settings_text)

@@ -55,7 +55,7 @@ def test_a_run_writes_a_record_once(tmp_path):
     assert done.exit_code == 0, done.output
     released, result = load_all(tmp_path)
     assert (released.protocol, result.protocol) == ("as-released", "held-out")
-    assert released.scores["r2"] >= result.scores["r2"]  # fitted where it is scored
+    assert released.scores["r2"] != result.scores["r2"]  # fitted where it is scored
     assert result.experiment == "table1/2"
     assert result.settings["steps"] == 4
     assert set(result.scores) >= {"r2", "mcc", "r2_per_factor"}

@@ -11,7 +11,6 @@ from ident3d.benchmark.data.images import Splits
 from ident3d.benchmark.encoders.theory import true_diagonal
 from ident3d.benchmark.experiments import EXPERIMENTS
 from ident3d.benchmark.results import load_all
-from ident3d.benchmark.results.records import matched
 from ident3d.benchmark.training import image_run
 from ident3d.benchmark.training.cost import plan
 
@@ -149,7 +148,6 @@ def test_concentrations_and_their_order():
     mixed = parse("position=normal:0.5,object_hue=normal:1,others=normal:0.1")
     assert true_diagonal(mixed, names) == pytest.approx([2, 50, 0.5])
     assert true_diagonal(parse("laplace:0.1"), names) is None
-    assert matched(np.array([[0.1, 0.9, 0], [0.8, 0.2, 0], [0, 0, 0.7]])) == [1, 0, 2]
 
 
 def test_plan_tells_the_cost(data, tmp_path, capsys):
