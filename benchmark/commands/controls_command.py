@@ -7,10 +7,17 @@ from typing import Any
 
 import click
 
+from ident3d.commands.options import examples
+
 from .benchmark_command import change_of
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "ident3d benchmark controls table1 table2 --seeds 3",
+        "ident3d benchmark controls table4 --data data --out results",
+    )
+)
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--tier", help="Size of the data, as for `run`.")
 @click.option("--data", type=click.Path(path_type=Path), help="Data set of an image experiment.")

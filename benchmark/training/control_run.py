@@ -15,18 +15,18 @@ from ..data.synthetic import CONTROLS as STREAM
 from ..data.synthetic import MIXING, SCORING, Process, as_tensor, stream
 from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
-from ..results.records import data_fields, image_fields, scored_latents
-from ..scoring import AS_RELEASED, HELD_OUT, PROTOCOLS, QUICK, fit_and_score, scored_rows
-from ..scoring.controls import CONTROLS, coarse, pixel_r2
+from ..results.records import image_fields
+from ..scoring import AS_RELEASED, HELD_OUT, PROTOCOLS, QUICK, scored_rows
+from ..scoring.controls import CONTROLS, coarse
 from ..scoring.embedding import embed as embed_images
 from ..settings.composed import Composed, plain
 from ..settings.run_settings import ImageSettings, SyntheticSettings
 from .image_run import start_size
+from .pixel_run import pixel_fields
 from .synthetic_run import build, embed, records
 
 PAIRS = 10_000  # to learn from, at most
 SIDE = 8  # images are averaged to SIDE x SIDE where a control learns from them
-READ = 4_096  # rows whose pixels are all read, at most: the penalty is solved in rows
 IDENTITY, UNTRAINED = "identity", "untrained encoder"
 
 Fields = dict[str, Any]  # of a record
@@ -99,7 +99,8 @@ def _images(settings: ImageSettings, seed: int) -> Iterator[Fields]:
     data, dim = Splits(settings), settings.model.dim
     rng = stream(seed, STREAM)
     for protocol in (AS_RELEASED, HELD_OUT):
-        yield _pixels(data, protocol)
+        found, facts = pixel_fields(data.test, protocol)
+        yield found | _shared(IDENTITY, facts, found["seconds"])
     encoder = make_encoder(settings.model, data.sample(), start_size(settings))
     words = {"words": "the row's encoder before its first step"}
     for protocol in (AS_RELEASED, HELD_OUT):
@@ -121,37 +122,6 @@ def _images(settings: ImageSettings, seed: int) -> Iterator[Fields]:
         for protocol in (AS_RELEASED, HELD_OUT):
             rows = scored_rows(protocol, len(data.test))
             yield image_fields(data.test, z_hat[rows], protocol, names=QUICK) | shared
-
-
-def _pixels(data: Splits, protocol: str) -> Fields:
-    """Score all pixels, flattened: there are more of them than rows, so R2 alone is computed."""
-    began = time.monotonic()
-    rows = scored_rows(protocol, len(data.test))
-    if len(rows) > READ:
-        rows = rows[np.linspace(0, len(rows) - 1, READ).astype(int)]
-    latents, factors = scored_latents(data.test, protocol, rows)
-    pixels = data.test.images[rows].reshape(len(rows), -1)
-    released = protocol == AS_RELEASED
-    fit, scored = fit_and_score(protocol, len(rows))
-    per_factor = pixel_r2(latents.astype(np.float64), pixels, fit, scored, least_norm=released)
-    facts = {
-        "words": f"all {pixels.shape[1]:,} values of the image, flattened; {len(rows):,} rows",
-        "fit": "the map of least norm, as released"
-        if released
-        else "ridge, its penalty chosen by leaving rows out",
-        "mcc": "not computed: the best of so many values would be picked",
-    }
-    return {
-        "protocol": protocol,
-        "scores": {
-            "r2": float(per_factor.mean()),
-            "mcc": None,
-            "r2_per_factor": dict(zip(factors, per_factor.tolist(), strict=True)),
-        },
-        "factors": factors,
-        "data": data_fields(data.test),
-        **_shared(IDENTITY, facts, time.monotonic() - began),
-    }
 
 
 def _coarse_pairs(data: Splits, seed: int) -> tuple[np.ndarray, np.ndarray]:

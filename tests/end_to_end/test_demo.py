@@ -18,6 +18,7 @@ def test_the_demo_does_everything_and_goes_on(tmp_path, monkeypatch, capfd):
         assert (out / name).stat().st_size > 0
         assert name == "audit.json" or str(out / name) in printed
     assert "Supervised" in printed and "MCC" in printed
+    assert "Control: linear slow features" in demo.summary(out / "results")
     stamps = {path: path.stat().st_mtime_ns for path in out.rglob("*.h5")}
     main(["demo", str(out)])  # everything is there already
     again = capfd.readouterr().out
