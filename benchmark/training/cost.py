@@ -22,8 +22,8 @@ ROWS = 250_000  # of the published data set, where there is no data yet
 SIDE = 224
 MEASURED = 32  # images of the measured piece
 FLOAT = 4  # bytes
-# Peak memory of a training step, per input pixel, measured at 224 px.
-ACTIVATIONS = {"resnet18": 150, "compact": 10}  # floats
+# Peak memory of a training step in floats per input pixel, at 224 px; others count as most.
+ACTIVATIONS = {"resnet18": 150, "compact": 10}
 
 
 def plan(settings: ImageSettings) -> str:
@@ -41,7 +41,7 @@ def plan(settings: ImageSettings) -> str:
     # Pieces are embedded twice: once for the loss, once for their gradients.
     passes = 4 / 3 if piece < images else 1.0
     total = training.steps * images * seconds * passes
-    activations = piece * side**2 * ACTIVATIONS[settings.model.encoder] * FLOAT
+    activations = piece * side**2 * ACTIVATIONS.get(settings.model.encoder, 150) * FLOAT
     memory = activations + 4 * parameters * FLOAT + 3 * images * side**2 * 3
     disk = rows * side**2 * 3
     epochs = training.steps * training.batch / rows
