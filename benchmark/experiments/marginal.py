@@ -27,6 +27,7 @@ from ..data.mixing import make_mixing
 from ..data.synthetic import COMPARISON, MIXING, Process, as_tensor, stream
 from ..results import Result, load_all
 from ..scoring import HELD_OUT
+from ..scoring.controls import METHODS
 from ..settings.experiment import Experiment
 from ..settings.run_settings import SyntheticSettings
 from ..training import synthetic_run
@@ -35,7 +36,7 @@ from .tables_1_2 import PAPER, in_tiers
 CONDITIONAL = 10  # the concentration of positives around their anchor
 CONCENTRATIONS = (0, 1, 3, 10, 30, 100, 300, 1000)
 CLASSIFIED = 4096  # observations of each domain, half of them to fit on
-DRAWN = {"Control: identity": "--", "Control: untrained encoder": "-."}  # and their lines
+DRAWN = dict(zip(METHODS[:2], ("--", "-."), strict=True))  # identity, untrained: their lines
 LEFTMOST = 0.3  # where the uniform marginal stands on the figure's logarithmic axis
 
 

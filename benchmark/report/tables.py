@@ -5,6 +5,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ident3d.files import sha256
 from ident3d.progress import duration
@@ -12,6 +13,7 @@ from ident3d.progress import duration
 from ..results import Result
 from ..scoring import AS_RELEASED, PROTOCOLS
 from ..scoring.chance import TABLE as CHANCE
+from ..scoring.controls import METHODS
 from ..scoring.scores import SCORES, SHOWN, describe
 
 Numbers = Mapping[str, tuple[float, float | None]]  # score -> mean, std
@@ -136,7 +138,7 @@ def build(
     for result in sorted(results, key=lambda r: r.seed):
         groups[result.group].append(result)
     controls = [Row(tuple(group)) for group in groups.values() if group[0].control]
-    controls.sort(key=lambda row: (natural(row.first.experiment), row.first.method))
+    controls.sort(key=lambda row: (natural(row.first.experiment), _rank(row.first.method)))
     runs = {key: group for key, group in groups.items() if not group[0].control}
     notes = _notes([group[0] for group in runs.values()])
     parts: dict[tuple[str, str], list[Row]] = defaultdict(list)
@@ -252,9 +254,16 @@ def show_time(seconds: float | None) -> str:
 
 def _order(row: Row, scores: Sequence[str]) -> tuple:
     first = row.first
-    best = [-(row.score(name)[0] or 0.0) for name in scores]
+    best: list[Any] = [-(row.score(name)[0] or 0.0) for name in scores]
+    if first.control:
+        best = [_rank(first.method)]
     place = (first.control, natural(first.experiment), first.protocol == AS_RELEASED)
     return (*place, first.protocol, best, first.method)
+
+
+def _rank(control: str) -> tuple[int, str]:
+    """Sort key of controls: their own order, those of others after them."""
+    return (METHODS.index(control) if control in METHODS else len(METHODS), control)
 
 
 def _notes(firsts: Sequence[Result]) -> dict[tuple[str, ...], str]:

@@ -83,9 +83,11 @@ def _index(
     colours = {family: number for number, family in enumerate(families)}
     ranked = [r for r in results if not r.control]
     stated = {name for r in results for name in r.scores}
-    drawn = [(SCORES[s].label, plots.time_chart(rows, s, colours)) for s in SHOWN]
+    drawn = [(SCORES[s].label, plots.time_chart(rows, s, colours)) for s in SHOWN if SCORES[s].bar]
     used = {r.tier for r in results}
-    protocols = {r.protocol for r in results}
+    protocols: dict[str, str] = {}  # by the names on the page: held-out has two in records
+    for name in (n for n in PROTOCOLS if n in {r.protocol for r in results}):
+        protocols.setdefault(PROTOCOLS[name].label, PROTOCOLS[name].words)
     data_sets = {r.data["fingerprint"] for r in results if r.data}
     counts = {
         "run": len(ranked),
@@ -104,7 +106,7 @@ def _index(
         "meanings": [(s.label, s.meaning) for n, s in SCORES.items() if s.meaning and n in stated],
         "words": tiers,
         "explained": [
-            *((f"Protocol {p.label}", p.words) for n, p in PROTOCOLS.items() if n in protocols),
+            *((f"Protocol {name}", text) for name, text in protocols.items()),
             *((f"Tier {name}", text) for name, text in tiers.items() if name in used),
         ],
         "figure": figure,

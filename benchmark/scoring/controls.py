@@ -160,6 +160,7 @@ def _edges(length: int, parts: int) -> np.ndarray:
     return np.linspace(0, length, min(parts, length) + 1).round().astype(int)
 
 
+IDENTITY, UNTRAINED = "identity", "untrained encoder"
 CONTROLS = (
     Control(
         "linear slow features",
@@ -173,3 +174,5 @@ CONTROLS = (
     ),
     Control("FastICA", "independent components of the anchors; no pairs", fast_ica),
 )
+# As records name them, in the order in which they are shown.
+METHODS = tuple(f"Control: {c}" for c in (IDENTITY, UNTRAINED, *(c.name for c in CONTROLS)))

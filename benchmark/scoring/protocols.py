@@ -51,7 +51,12 @@ PROTOCOLS = {
         shuffled=True,
         train_mode=True,
     ),
-    "clean": Protocol("held-out", "The same as held-out, in older records.", version=1, whole=True),
+    "clean": Protocol(
+        HELD_OUT,
+        "Whole split, encoder in eval mode, R² fitted on even rows and scored on odd ones.",
+        version=1,
+        whole=True,
+    ),
     "paper": Protocol(
         "paper (schema 1: fitted in-sample)",
         "Older records: the first 4,096 rows, batch-norm in training mode, R² fitted where it is "

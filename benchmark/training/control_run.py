@@ -17,7 +17,7 @@ from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
 from ..results.records import image_fields
 from ..scoring import AS_RELEASED, HELD_OUT, PROTOCOLS, QUICK, scored_rows
-from ..scoring.controls import CONTROLS, coarse
+from ..scoring.controls import CONTROLS, IDENTITY, UNTRAINED, coarse
 from ..scoring.embedding import embed as embed_images
 from ..settings.composed import Composed, plain
 from ..settings.run_settings import ImageSettings, SyntheticSettings
@@ -27,7 +27,6 @@ from .synthetic_run import build, embed, records
 
 PAIRS = 10_000  # to learn from, at most
 SIDE = 8  # images are averaged to SIDE x SIDE where a control learns from them
-IDENTITY, UNTRAINED = "identity", "untrained encoder"
 
 Fields = dict[str, Any]  # of a record
 
@@ -145,6 +144,6 @@ def _shared(name: str, facts: dict[str, str], seconds: float) -> Fields:
     return {
         "method": f"Control: {name}",
         "control": True,
-        "seconds": seconds,
+        "seconds": round(seconds, 3),
         "settings": {"control": facts},
     }

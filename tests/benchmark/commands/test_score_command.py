@@ -166,3 +166,16 @@ def test_weights_are_loaded_and_checked(capsys, data, tmp_path, monkeypatch):
 def test_one_source_of_embeddings(capsys, data):
     code, _, err = run(capsys, "--data", data.path)
     assert code == 2 and "--embeddings" in err
+
+
+def test_old_names_of_protocols_are_taken_with_a_note(capsys, data, tmp_path):
+    np.save(tmp_path / "z.npy", data.latents)
+    where = ["--data", str(data.path), "--embeddings", str(tmp_path / "z.npy")]
+    main(["benchmark", "score", *where, "--protocol", "paper", "--out", str(tmp_path / "r")])
+    assert "Protocol 'paper' is called 'as-released' now." in capsys.readouterr().err
+    (path,) = (tmp_path / "r").glob("*.json")
+    assert json.loads(path.read_text())["protocol"] == "as-released"
+    assert len(np.load(path.with_suffix(".npy"))) == len(data)
+    with pytest.raises(SystemExit):
+        main(["benchmark", "score", *where, "--protocol", "mine"])
+    assert "`protocol` must be one of held-out, as-released" in capsys.readouterr().err

@@ -15,6 +15,7 @@ from ident3d.benchmark.training import synthetic_run
 
 from ident3d.conditionals import parse
 from ident3d.spaces import Sphere, Unbounded
+from tests.support.samples import record
 
 SYNTHETIC = [
     (experiment, tier, settings)
@@ -235,3 +236,19 @@ def test_hard_negatives_join_half_way_in_the_paper_tier():
     rng = np.random.default_rng(0)
     assert [len(view) for view in process.views(4, rng, step=149_999)] == [4, 4]
     assert [len(view) for view in process.views(4, rng, step=150_000)] == [4, 4, 12]
+
+
+def test_the_marginal_figure_draws_its_controls(tmp_path):
+    def made(kappa, r2, protocol="held-out", **changes):
+        scores = {"r2": r2, "concentration": kappa, "mass_difference": 0.5}
+        fields = {"experiment": f"marginal/{kappa}", "protocol": protocol, "scores": scores}
+        return record(**fields | changes)
+
+    untrained = {"method": "Control: untrained encoder", "control": True, "scores": {"r2": 0.82}}
+    results = [made(10, 0.75), made(0, 0.99), made(10, 0.1, "as-released")]
+    results += [made(10, 0.82, **untrained)]
+    assert [point[:2] for point in marginal.points(results)] == [(0, 0.99), (10, 0.75)]
+    assert marginal.control_points(results, "Control: untrained encoder") == [(10.0, 0.82)]
+    assert marginal.control_points(results, "Control: identity") == []
+    marginal.draw(results, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
