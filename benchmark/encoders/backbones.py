@@ -180,5 +180,7 @@ ENCODERS: dict[str, Callable[[Model, nn.Module, Tensor], nn.Module]] = {
 
 def make_encoder(model: Model, sample: Tensor, size: float) -> nn.Module:
     """Return an encoder for what `sample` is like, its space starting at some size."""
-    head = make_head(model.space, model.dim, size=size, learnable=model.learnable)
+    head = make_head(
+        model.space, model.dim, size=size, learnable=model.learnable, size_as=model.size_as
+    )
     return choose(ENCODERS, model.encoder, "encoder")(model, head, sample)

@@ -6,35 +6,49 @@ from torch.nn import functional
 
 from ident3d.errors import choose
 
+SIZES = {"log": "log_size", "raw": "raw_size"}  # what is learned of a size -> its name in a head
+
 
 class Head(nn.Module):
-    """A map from features to a space of some size, fixed or learned.
+    """A map from features to a space of some size, fixed or learned; linear in its size.
 
-    The size is kept as a logarithm: a learning rate is then a relative rate, and a size that must
-    grow twentyfold gets there as quickly as one that must grow by half.
+    The size is learned as a logarithm: a learning rate is then a relative rate, and a size that
+    must grow twentyfold gets there as quickly as one that must grow by half. "raw" is the number
+    itself, as released.
     """
 
-    log_size: Tensor
     sides = False  # whether each dimension has a size of its own
 
-    def __init__(self, dim: int, size: float = 1.0, learnable: bool = True) -> None:
+    def __init__(
+        self, dim: int, size: float = 1.0, learnable: bool = True, size_as: str = "log"
+    ) -> None:
         super().__init__()
         if not size > 0:
             raise ValueError(f"`size` must be positive, got {size}.")
-        log_size = torch.full((dim,) if self.sides else (), float(size)).log()
+        self.size_name = choose(SIZES, size_as, "size_as")
+        kept = torch.zeros((dim,) if self.sides else ())
         if learnable:
-            self.log_size = nn.Parameter(log_size)
+            self.register_parameter(self.size_name, nn.Parameter(kept))
         else:
-            self.register_buffer("log_size", log_size)
+            self.register_buffer(self.size_name, kept)
+        self.resize(size)
 
     @property
     def size(self) -> Tensor:
         """Radius, side lengths or scale."""
-        return self.log_size.exp()
+        kept: Tensor = getattr(self, self.size_name)
+        return kept.exp() if self.size_name == SIZES["log"] else kept
+
+    def resize(self, size: float) -> None:
+        """Set the size."""
+        with torch.no_grad():
+            kept = torch.tensor(float(size))
+            kept = kept.log() if self.size_name == SIZES["log"] else kept
+            getattr(self, self.size_name).copy_(kept)
 
 
 class Unbounded(Head):
-    """All of R^d: features times one scale."""
+    """All of R^d: features times one scale; fixed at 1 there is none, as released."""
 
     def forward(self, features: Tensor) -> Tensor:
         """Scale the features."""
@@ -66,6 +80,13 @@ HEADS: dict[str, type[Head]] = {
 }
 
 
-def make_head(space: str, dim: int, *, size: float = 1.0, learnable: bool = True) -> Head:
+def make_head(
+    space: str, dim: int, *, size: float = 1.0, learnable: bool = True, size_as: str = "log"
+) -> Head:
     """Return the head of a model space: "unbounded", "sphere" or "box"."""
-    return choose(HEADS, space, "space")(dim, size, learnable)
+    return choose(HEADS, space, "space")(dim, size, learnable, size_as)
+
+
+def head_of(encoder: nn.Module) -> Head:
+    """Return the head of an encoder."""
+    return next(module for module in encoder.modules() if isinstance(module, Head))

@@ -30,31 +30,36 @@ def stretch(conditional: Conditional, similarity: Similarity, tau: float = 1.0) 
     """
     if isinstance(similarity, Dot):
         return math.sqrt(tau * concentration(conditional))
-    if isinstance(similarity, Lp):
+    if isinstance(similarity, Lp) and similarity.power:
         p = similarity.p
         return (tau / (p * absolute_moment(conditional, p))) ** (1 / p)
     raise ValueError(
-        f"`size` must be given for a {similarity.conditional}, which scales as well; set size=1."
+        f"`size` must be given for {similarity.conditional}, whose width is not known; set size=1."
     )
 
 
 def predicted_size(
     model: Model, loss: Loss, space: Space, conditional: Conditional, deviation: float
 ) -> float:
-    """Return the size of the model's space at the optimum.
-
-    A box is as wide as the latents' times the stretch; an unbounded model's features start with
-    standard deviation 1, so its scale is the latents' deviation times the stretch.
-    """
+    """Return the size of the model's space at the optimum: that of the latents, stretched."""
     factor = 1.0  # of what is supervised
     if loss.name != "supervised":
-        similarity = make_similarity(loss.similarity, model.dim, loss.metric_start)
+        similarity = make_similarity(loss.similarity, model.dim, loss.metric_start, root=loss.root)
         factor = stretch(conditional, similarity, loss.tau)
-    if model.space == "box":
-        if not isinstance(space, Box):
-            raise ValueError(f"`size` must be given for a box around latents on {space}.")
-        return factor * (space.high - space.low)
-    return factor * (1.0 if model.space == "sphere" else deviation)
+    return factor * latent_size(model.space, space, deviation)
+
+
+def latent_size(model_space: str, space: Space, deviation: float) -> float:
+    """Return how large the latents are, in the sense in which a model's space has a size.
+
+    A box is as wide as theirs. An unbounded model's features start with standard deviation 1, so
+    its size is a deviation.
+    """
+    if model_space != "box":
+        return 1.0 if model_space == "sphere" else deviation
+    if not isinstance(space, Box):
+        raise ValueError(f"`size` must be given for a box around latents on {space}.")
+    return space.high - space.low
 
 
 def true_diagonal(conditional: Conditional, factors: Sequence[str]) -> list[float] | None:

@@ -37,7 +37,7 @@ SHORT = CPU | {"steps": 1500, "evaluations": 10}
 # which; at 2 the style dimensions are lost as they report, at 1 or learned only in part.
 PLAIN: dict[str, Any] = {"similarity": "dot", "tau": 2.0, "objective_lr": None}
 # Where one width is right for all dimensions: a sphere of the size that the theory predicts.
-ISOTROPIC: dict[str, Any] = PLAIN | {"tau": 1.0, "learnable": True, "size": None}
+ISOTROPIC: dict[str, Any] = PLAIN | {"tau": 1.0, "learnable": True, "size": "theory"}
 
 
 def diagonal(*parts: tuple[float, int]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..losses import make_similarity
 from ..settings.experiment import Experiment
-from ..settings.run_settings import SyntheticData, SyntheticSettings, Training
+from ..settings.run_settings import THEORY, SyntheticData, SyntheticSettings, Training
 from ..settings.tiers import TIERS
 from ..training.synthetic_run import run
 
@@ -116,7 +116,7 @@ def _experiments(table: str, score: str, rows: tuple[Any, ...]) -> Iterator[Expe
 
 def _baseline(settings: SyntheticSettings, loss: str) -> SyntheticSettings:
     # Supervision has no use for a box of the wrong size.
-    size = None if settings.model.encoder == "whitened" else settings.model.size
+    size = THEORY if settings.model.encoder == "whitened" else settings.model.size
     return settings.with_(loss=loss, size=size, learnable=True)
 
 

@@ -28,7 +28,8 @@ class Objective(nn.Module):
         super().__init__()
         self.settings, self.processes = settings, processes
         name = self.prescribed or settings.similarity
-        self.similarity = make_similarity(name, dim, settings.metric_start)
+        root = settings.root and not self.prescribed
+        self.similarity = make_similarity(name, dim, settings.metric_start, root=root)
 
     def forward(self, views: Sequence[Tensor], latents: Tensor | None = None) -> Tensor:
         """Return the loss, a scalar."""

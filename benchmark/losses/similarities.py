@@ -148,6 +148,14 @@ SIMILARITIES: dict[str, Callable[[int, float], Similarity]] = {
 }
 
 
-def make_similarity(name: str, dim: int, start: float = 1.0) -> Similarity:
-    """Return a similarity by its name; learned diagonals begin at `start`."""
-    return choose(SIMILARITIES, name, "similarity")(dim, start)
+def make_similarity(name: str, dim: int, start: float = 1.0, *, root: bool = False) -> Similarity:
+    """Return a similarity by its name; learned diagonals begin at `start`.
+
+    With `root` it is the norm itself, not its power: of l1, l2 and l3 alone.
+    """
+    found = choose(SIMILARITIES, name, "similarity")(dim, start)
+    if not root:
+        return found
+    if not isinstance(found, Lp):
+        raise ValueError(f"`root` must be false for {name}, which is no norm; use l1, l2 or l3.")
+    return Lp(found.p, power=False)

@@ -15,7 +15,7 @@ def supervised(outputs: Tensor, latents: Tensor) -> Tensor:
 
 
 class Supervised(Objective):
-    """The error of all views, anchors and positives alike."""
+    """The error of all views, anchors and positives alike, or of the anchors alone."""
 
     function = staticmethod(supervised)
     prescribed = "dot"  # none is used
@@ -24,4 +24,5 @@ class Supervised(Objective):
         """Return the loss."""
         if latents is None:
             raise ValueError("`latents` are needed: this loss is supervised.")
-        return supervised(torch.cat(list(views)), latents)
+        outputs = views[0] if self.settings.anchors_only else torch.cat(list(views))
+        return supervised(outputs, latents[: len(outputs)])

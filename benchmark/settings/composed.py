@@ -11,6 +11,7 @@ A field's flat name is its own name, or the one that `named` gives it; none occu
 import types
 import typing
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -81,11 +82,11 @@ def read_value(name: str, text: str, kind: Any) -> Any:
     kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
     if text == "none" and types.NoneType in kinds:
         return None
-    try:
-        return READERS[next(k for k in kinds if k is not types.NoneType)](text)
-    except (ValueError, KeyError):
-        words = kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
-        raise ValueError(f"`{name}` must be of type {words}, got {text!r}.") from None
+    for reader in (READERS[k] for k in kinds if k is not types.NoneType):
+        with suppress(ValueError, KeyError):
+            return reader(text)
+    words = kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
+    raise ValueError(f"`{name}` must be of type {words}, got {text!r}.")
 
 
 def _places(settings: Composed) -> dict[str, tuple[str, Field[Any]]]:

@@ -13,6 +13,8 @@ from .composed import Composed, added, named
 
 T = TypeVar("T", bound="ImageSettings")
 
+FIT, THEORY = "fit", "theory"  # sizes that are found, not given
+
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticData:
@@ -51,9 +53,22 @@ class Model:
     dim: int = 10  # of that space, and of the latents: factors that vary
     space: str = named("model_space", "box")  # a key of heads.HEADS
     learnable: bool = True  # the size of the space
-    size: float | None = 1.0  # at the start, as released; None: what the theory predicts
+    # At the start, 1 as released. "fit": where the loss of the untrained encoder is least, which
+    # needs observations alone. "theory": computed from the true conditional, the space and the
+    # latents' deviation; older records say None for it.
+    size: float | str | None = 1.0
+    size_as: str = added("log")  # what is learned of it: a key of heads.SIZES
     encoder: str = "mlp"  # a key of backbones.ENCODERS
     widths: tuple[int, ...] | None = None  # hidden ones; None: the encoder's own
+
+    def __post_init__(self) -> None:
+        """Read None as older records mean it; refuse what is no size."""
+        if self.size is None:
+            object.__setattr__(self, "size", THEORY)
+        if self.size not in (FIT, THEORY) and not (
+            isinstance(self.size, int | float) and self.size > 0
+        ):
+            raise ValueError(f"`size` must be above 0, {FIT} or {THEORY}, got {self.size}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +86,8 @@ class Loss:
     metric_start: float = 1.0  # where a learned diagonal begins
     include_positive: bool = added(True)  # in InfoNCE's denominator
     self_negative: bool = added(False)  # keep a pair's own anchor among its negatives
+    root: bool = added(False)  # compare by a norm, not by its power
+    anchors_only: bool = added(False)  # supervise anchors alone, as released, not all views
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +98,7 @@ class Training:
     batch: int = 512  # pairs
     lr: float = 1e-4
     objective_lr: float | None = None  # of the loss's own parameters; None: `lr`
+    size_lr: float | None = added(None)  # of the size of the model's space; None: `lr`
     schedule: str = "constant"  # a key of SCHEDULES
     clip: float | None = None  # largest norm of a gradient
     evaluations: int = 10  # how often to score, evenly spaced, the last one at the end
@@ -96,7 +114,7 @@ class Training:
 
     def __post_init__(self) -> None:
         """Refuse what no run could use."""
-        positive = "steps lr objective_lr evaluations seconds norm_rows micro_batch"
+        positive = "steps lr objective_lr size_lr evaluations seconds norm_rows micro_batch"
         for name in positive.split():
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -114,6 +132,7 @@ class Settings(Composed):
     model: Model = field(default_factory=Model)
     loss: Loss = field(default_factory=Loss)
     training: Training
+    data: SyntheticData | ImageData
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,7 +53,7 @@ _SMALL: dict[str, Any] = {
     "pairs": "exact",
     "norm_rows": None,
     "micro_batch": None,
-    "size": None,
+    "size": "theory",
     "batch": 128,
     "steps": 80,
     "lr": 1e-3,
@@ -83,7 +83,7 @@ TIERS: dict[str, Tier] = {  # smallest first
             "dim": 4,  # so that a few hundred negatives overlap with a positive
             "encoder": "whitened",
             "widths": (64, 64, 64),
-            "size": None,
+            "size": "theory",
             "batch": 512,
             "steps": 2000,
             "lr": 1e-2,

@@ -1,6 +1,7 @@
 """One run of an image experiment: build, train, and score it on test and on training rows."""
 
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,20 @@ from ident3d.spaces import UNIT_BOX
 from ..data.images import Splits
 from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
+from ..encoders.heads import head_of
 from ..encoders.theory import predicted_size, true_diagonal
-from ..losses import make_objective
+from ..losses import Objective, make_objective
 from ..results.records import image_fields
 from ..scoring import AS_RELEASED, HELD_OUT, PROTOCOLS, scored_rows
 from ..scoring.embedding import embed
 from ..scoring.matched_metric import match_metric
-from ..settings.run_settings import ImageSettings
-from .loop import pick_device, train
+from ..settings.run_settings import FIT, THEORY, ImageSettings
+from . import comparison
+from .loop import Batches, pick_device, train
 from .pixel_run import pixel_fields
+from .sizes import fit_size
 
+COMPARED = 4  # batches over which a loss is compared with that of the true latents
 DEVIATION = 1 / 3**0.5  # of a latent uniform in [-1, 1]
 
 
@@ -44,6 +49,10 @@ def run(
     if loss.name in BASELINES:
         return records(settings, data, encoder, {"seconds": 0.0})
     objective = make_objective(loss, dim, len(data.train))
+    batches = data.batches(seed, pick_device(settings.training.device))
+    if settings.model.size == FIT:
+        size = fit_size(encoder, objective, batches(0), settings.training)
+        head_of(encoder).resize(size)
     rows = np.linspace(0, len(data.test) - 1, min(settings.data.watched, len(data.test)))
     watched = data.test.images[rows.astype(int)]
     latents = data.test.latents[rows.astype(int)][:, data.columns]
@@ -55,7 +64,7 @@ def run(
     history = train(
         encoder,
         objective,
-        data.batches(seed, pick_device(settings.training.device)),
+        batches,
         settings.training,
         evaluate=evaluate,
         checkpoint=checkpoint,
@@ -64,7 +73,37 @@ def run(
     shared: dict[str, Any] = {"curves": history.curves, "seconds": history.seconds}
     if objective.metrics:
         shared["metric"] = [value for diagonal in objective.metrics for value in diagonal]
-    return records(settings, data, encoder, shared)
+    found = records(settings, data, encoder, shared)
+    if settings.data.pairs != "augmented":  # whose latents are those of their anchors
+        compared = _against_truth(settings, data, encoder, objective, batches)
+        for fields in found:
+            fields["scores"] |= compared
+    return found
+
+
+def _against_truth(
+    settings: ImageSettings,
+    data: Splits,
+    encoder: nn.Module,
+    objective: Objective,
+    batches: Batches,
+) -> dict[str, float]:
+    """Compare the loss reached and the size with those of the true latents."""
+    names = [data.test.factors[column].name for column in data.columns]
+    metrics = [true_diagonal(parse(text), names) for text in settings.data.conditionals]
+    try:
+        predicted = start_size(settings.with_(size=THEORY))
+    except ValueError:
+        predicted = None
+    return comparison.against_truth(
+        settings,
+        encoder,
+        objective,
+        islice(batches(settings.training.steps), COMPARED),
+        space=UNIT_BOX,
+        metrics=[diagonal for diagonal in metrics if diagonal is not None],
+        predicted=predicted,
+    )
 
 
 def identity_records(data: Splits) -> list[dict[str, Any]]:
@@ -76,9 +115,11 @@ def identity_records(data: Splits) -> list[dict[str, Any]]:
 
 
 def start_size(settings: ImageSettings) -> float:
-    """Return the size that the model's space starts with."""
-    if settings.model.size is not None:
+    """Return the size that the model's space starts with; 1 if it is to be fit."""
+    if not isinstance(settings.model.size, str | None):
         return settings.model.size
+    if settings.model.size == FIT:
+        return 1.0
     conditional = parse(settings.data.conditionals[0])
     if isinstance(conditional, Product):  # the size at which one width for all would be right
         true = true_diagonal(conditional, [factor.name for factor in FACTORS])

@@ -21,6 +21,7 @@ from ..results import Result, commit, environment, load_all
 from ..scoring import HELD_OUT
 from ..settings.composed import Composed, plain
 from ..settings.experiment import Experiment
+from ..settings.run_settings import THEORY
 
 EXPECTED = (ValueError, DataError, OSError)  # their sentence says all; others show their trace
 WORK = ".running"  # below the results: checkpoints of unfinished runs
@@ -150,4 +151,6 @@ def _key(experiment: str, tier: str, seed: int, settings: dict[str, Any]) -> tup
     # later, so a setting of nothing counts as one that is not there.
     elsewhere = ("data",) if settings.get("fingerprints") else ()
     known = {k: v for k, v in settings.items() if v is not None and k not in elsewhere}
+    if known.get("size") == THEORY:  # which they call nothing
+        del known["size"]
     return experiment, tier, str(seed), json.dumps(known, sort_keys=True)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ident3d.errors import DataError
 from ident3d.progress import Tracker
 
+from ..encoders.heads import SIZES
 from ..settings.run_settings import Training
 from . import checkpoints
 from .gradients import autocast, backward
@@ -136,14 +137,22 @@ def train(
 
 
 def make_optimizer(modules: dict[str, nn.Module], settings: Training) -> torch.optim.Optimizer:
-    """Return Adam, with a group of parameters for each module that has any."""
-    rates = {"encoder": settings.lr, "objective": settings.objective_lr or settings.lr}
-    groups = [
-        {"params": trained, "lr": rates[name], "base_lr": rates[name]}
-        for name, module in modules.items()
-        if (trained := [p for p in module.parameters() if p.requires_grad])
-    ]
-    return torch.optim.Adam(groups)
+    """Return Adam, with a group of parameters for each learning rate that has any."""
+    rates = {"encoder": settings.lr, "objective": settings.objective_lr, "size": settings.size_lr}
+    groups: dict[str, list[nn.Parameter]] = {}
+    for name, module in modules.items():
+        sizes = set(SIZES.values()) if name == "encoder" and settings.size_lr else set()
+        for path, parameter in module.named_parameters():
+            if parameter.requires_grad:
+                group = "size" if path.rpartition(".")[2] in sizes else name
+                groups.setdefault(group, []).append(parameter)
+    chosen = {name: rates[name] or settings.lr for name in groups}
+    return torch.optim.Adam(
+        [
+            {"params": trained, "lr": chosen[name], "base_lr": chosen[name]}
+            for name, trained in groups.items()
+        ]
+    )
 
 
 def set_learning_rates(

@@ -25,11 +25,14 @@ from ..data.synthetic import (
     stream,
 )
 from ..encoders import make_encoder
+from ..encoders.heads import head_of
 from ..encoders.theory import predicted_size
-from ..losses import InfoNCE, Metric, Objective, make_objective
+from ..losses import Objective, make_objective
 from ..scoring.matched_metric import match_metric, metric_errors
-from ..settings.run_settings import SyntheticSettings
+from ..settings.run_settings import FIT, THEORY, SyntheticSettings
+from . import comparison
 from .loop import train
+from .sizes import fit_size
 
 SAMPLE = 20_000  # observations from which encoders take their statistics
 COMPARED = 20  # batches over which a loss is compared with that of the true latents
@@ -52,6 +55,10 @@ def run(
         return records(process, z, observed.numpy(), {"seconds": 0.0})
     encoder = build(settings, process, mixing, seed)
     objective = make_objective(loss, process.dim, len(process.conditionals))
+    source = batches(process, mixing, settings.training.batch, seed)
+    if settings.model.size == FIT:
+        size = fit_size(encoder, objective, source(0), settings.training)
+        head_of(encoder).resize(size)
 
     def evaluate(encoder: nn.Module) -> dict[str, float]:
         z_hat = embed(encoder, observed)
@@ -61,7 +68,7 @@ def run(
     history = train(
         encoder,
         objective,
-        batches(process, mixing, settings.training.batch, seed),
+        source,
         settings.training,
         evaluate=evaluate,
         checkpoint=checkpoint,
@@ -81,16 +88,18 @@ def run(
 
 
 def build(settings: SyntheticSettings, process: Process, mixing: Mixing, seed: int) -> nn.Module:
-    """Return the encoder, its space at the size that the settings say."""
-    sample = process.anchors(SAMPLE, stream(seed, WHITENING))
+    """Return the encoder, its space at the size that the settings say; at 1 if it is to be fit."""
     with torch.no_grad():
-        observed = mixing(as_tensor(sample))
-    model, size = settings.model, settings.model.size
-    if size is None:
-        deviation = float(sample.std(axis=0).mean())
-        conditional = process.conditionals[0]
-        size = predicted_size(model, settings.loss, process.space, conditional, deviation)
-    return make_encoder(model, observed, size)
+        observed = mixing(as_tensor(process.anchors(SAMPLE, stream(seed, WHITENING))))
+    size = settings.model.size
+    if size == THEORY:
+        size = _predicted(settings, process, seed)
+        if size is None:
+            raise ValueError(
+                f"`size` must be given for {settings.loss.similarity} in a {settings.model.space}, "
+                "where the theory predicts none; set size=1."
+            )
+    return make_encoder(settings.model, observed, 1.0 if isinstance(size, str | None) else size)
 
 
 def embed(encoder: nn.Module, observed: Tensor) -> np.ndarray:
@@ -103,32 +112,37 @@ def embed(encoder: nn.Module, observed: Tensor) -> np.ndarray:
 
 def against_truth(
     settings: SyntheticSettings,
-    mixing: Mixing,
+    mixing: nn.Module,
     encoder: nn.Module,
     objective: Objective,
     seed: int,
 ) -> dict[str, float]:
-    """Compare the loss reached with that of the true latents."""
-    loss, process = settings.loss, Process.read(settings)
-    if (loss.name, loss.similarity) != ("infonce", "metric") or process.hard_count:
-        return {}
-    device = next(encoder.parameters()).device
-    truth = InfoNCE(loss, process.dim)
-    truth.similarity = Metric(process.dim, process.metrics[0])
-    truth.to(device)
-    encoder.eval()
-    reached, possible = [], []
-    with torch.no_grad():
-        for place in range(COMPARED):
-            rng = stream(seed, COMPARISON, place)
-            batch = draw_batch(process, mixing, settings.training.batch, rng).to(device)
-            lengths = [len(view) for view in batch.views]
-            assert batch.latents is not None
-            embedded = encoder(torch.cat(batch.views)).split(lengths)
-            reached.append(objective(embedded).item())
-            possible.append(truth(batch.latents.split(lengths)).item())
-    mean, mean_true = float(np.mean(reached)), float(np.mean(possible))
-    return {"loss": mean, "loss_true": mean_true, "loss_gap": mean / mean_true - 1}
+    """Compare the loss reached and the size with those of the true latents."""
+    process, size = Process.read(settings), settings.training.batch
+    drawn = [
+        draw_batch(process, mixing, size, stream(seed, COMPARISON, place), settings.training.steps)
+        for place in range(COMPARED)
+    ]
+    return comparison.against_truth(
+        settings,
+        encoder,
+        objective,
+        drawn,
+        space=process.space,
+        metrics=process.metrics,
+        predicted=_predicted(settings, process, seed),
+    )
+
+
+def _predicted(settings: SyntheticSettings, process: Process, seed: int) -> float | None:
+    """Return the size that the theory predicts; None where it predicts none."""
+    deviation = float(process.anchors(SAMPLE, stream(seed, WHITENING)).std(axis=0).mean())
+    try:
+        return predicted_size(
+            settings.model, settings.loss, process.space, process.conditionals[0], deviation
+        )
+    except ValueError:
+        return None
 
 
 def records(

@@ -31,6 +31,11 @@ def test_box_is_sigmoid_times_its_sides():
 def test_sizes_are_learned_or_fixed(space):
     learned, fixed = make_head(space, 3, size=2.0), make_head(space, 3, size=2.0, learnable=False)
     assert [name for name, _ in learned.named_parameters()] == ["log_size"]
+    raw = make_head(space, 3, size=2.0, size_as="raw")
+    assert [name for name, _ in raw.named_parameters()] == ["raw_size"]
+    assert (raw.raw_size == 2).all() and torch.equal(raw(FEATURES), learned(FEATURES))
+    raw.resize(5.0)
+    torch.testing.assert_close(raw(FEATURES), 2.5 * learned(FEATURES))
     assert not list(fixed.parameters())
     assert torch.allclose(learned.size, torch.tensor(2.0))
     assert torch.equal(learned(FEATURES), fixed(FEATURES))

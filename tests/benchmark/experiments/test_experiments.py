@@ -149,6 +149,31 @@ def test_true_latents_have_no_gap_to_themselves():
     assert scores["loss_gap"] == pytest.approx(0, abs=1e-4)
 
 
+@pytest.mark.parametrize("row", ["table1/5", "table1/8", "table1/2", "table2/1", "table2/6"])
+def test_every_loss_is_compared_with_the_true_latents(row):
+    settings = experiments.EXPERIMENTS[row].tiers["cpu"]
+    settings = settings.with_(batch=64, dim=3, self_negative=True, model_space="unbounded")
+    process = Process.read(settings)
+    objective = make_objective(settings.loss, process.dim)
+    mixing = make_mixing(process.dim, np.random.default_rng(0), draws=2)
+
+    class Inverse(torch.nn.Linear):
+        scale = 1.0
+
+        def forward(self, x):
+            return self.scale * mixing.inverse(x).float()
+
+    encoder = Inverse(1, 1)
+    first = synthetic_run.against_truth(settings, mixing, encoder, objective, 0)
+    assert first["loss"] > first["loss_true"] and first["loss_gap"] > 0.01
+    encoder.scale = first["size_true"] / first["size"]
+    best = synthetic_run.against_truth(settings, mixing, encoder, objective, 0)
+    assert best["loss_true"] == first["loss_true"]
+    assert best["loss_gap"] == pytest.approx(0, abs=2e-3)
+    assert best["size"] == pytest.approx(best["size_true"], rel=1e-3)
+    assert best["size_predicted"] > best["size"]  # a pair's own anchor holds the size down
+
+
 def test_blocks_are_dimensions_that_no_process_tells_apart():
     settings = experiments.EXPERIMENTS["aninfonce/ensemble/ensemble"].tiers["cpu"]
     assert Process.read(settings).blocks == [[0, 1], [2, 3, 4], [5, 6, 7]]
@@ -176,7 +201,12 @@ def test_settings_are_changed_by_text():
     changes = {"steps": "7", "widths": "8,9", "size": "none", "learnable": "false"}
     changed = paper.read(changes | {"conditionals": "normal:1;laplace:2", "tau": "1e-3"})
     assert changed.training.steps == 7 and changed.loss.tau == 1e-3
-    assert (changed.model.widths, changed.model.size) == ((8, 9), None)
+    assert (changed.model.widths, changed.model.size) == ((8, 9), "theory")
+    for text, size in (("fit", "fit"), ("theory", "theory"), ("2.5", 2.5)):
+        assert paper.read({"size": text}).model.size == size
+    for text in ("0", "large", "nan"):
+        with pytest.raises(ValueError, match="`size` must be above 0, fit or theory"):
+            paper.read({"size": text})
     assert not changed.model.learnable and changed.training.lr == paper.training.lr
     assert changed.data.conditionals == ("normal:1", "laplace:2")
     assert plain(changed)["widths"] == [8, 9]
@@ -196,7 +226,11 @@ def test_flat_names_are_those_of_older_records_and_none_stands_twice():
     for experiment in experiments.EXPERIMENTS.values():
         for settings in experiment.tiers.values():
             values = [pair for part in vars(settings).values() for pair in vars(part).items()]
-            came_later = {("include_positive", True), ("self_negative", False), ("norm_rows", None)}
+            came_later = {
+                *(("include_positive", True), ("self_negative", False), ("root", False)),
+                *(("anchors_only", False), ("size_as", "log"), ("size_lr", None)),
+                ("norm_rows", None),
+            }
             old = [name for name, value in values if (name, value) not in came_later]
             assert len(plain(settings)) == len(old), experiment.id
     record = plain(experiments.EXPERIMENTS["table4/1"].tiers["tiny"])

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from ident3d.benchmark.experiments import select as experiments
 from ident3d.benchmark.losses import (
     LOSSES,
     OBJECTIVES,
@@ -344,11 +345,44 @@ def test_hard_negatives_are_those_of_their_anchor():
     torch.testing.assert_close(objective([*views, data["hard"].flatten(0, 1)]), expected)
 
 
-def test_infonce_options_come_from_settings():
-    data = batch_views(17, 0)
-    options = {"include_positive": False, "self_negative": True, "symmetric": True}
-    expected = infonce(*data, similarity=Lp(2), **options)
-    torch.testing.assert_close(make_objective(Loss(**options), DIM)(data), expected)
+@pytest.mark.parametrize("root", [False, True])
+@pytest.mark.parametrize("self_negative", [False, True])
+@pytest.mark.parametrize("include_positive", [False, True])
+@pytest.mark.parametrize("name", ["infonce", "hard", "pooled", "ensemble"])
+def test_objectives_of_settings_equal_loops(name, include_positive, self_negative, root):
+    chosen = {"include_positive": include_positive, "self_negative": self_negative}
+    processes = 2 if name in ("pooled", "ensemble") else 1
+    settings = (
+        experiments.EXPERIMENTS["table2/2"]
+        .tiers["cpu"]
+        .read(
+            {
+                "loss": "infonce" if name == "hard" else name,
+                "similarity": "l3",
+                "root": str(root).lower(),
+            }
+            | {option: str(value).lower() for option, value in chosen.items()}
+        )
+    )
+    data = [{k: v.double() for k, v in batch(9, seed=seed).items()} for seed in range(processes)]
+    views = [view for part in data for view in (part["anchors"], part["positives"])]
+    pair = SIMILARITIES["root3" if root else "l3"][1]
+    options = {"tau": 1.0, "negatives": "anchors", "hard": None, **chosen}
+    pairs = list(zip(views[::2], views[1::2], strict=True))
+    if name == "hard":
+        views.append(data[0]["hard"].flatten(0, 1))
+        options["hard"] = data[0]["hard"]
+    if name == "pooled":
+        pairs = [tuple(map(torch.cat, zip(*pairs, strict=True)))]
+    right = sum(one_way(pair, None, z, **options) for z in pairs)
+    found = make_objective(settings.loss, DIM, processes)(views)
+    torch.testing.assert_close(found, right, rtol=1e-10, atol=0)
+
+
+def test_supervision_of_anchors_alone():
+    views, latents = batch_views(17, 0), torch.randn(34, DIM)
+    loss = make_objective(Loss(name="supervised", anchors_only=True), DIM)(views, latents)
+    torch.testing.assert_close(loss, (views[0] - latents[:17]).square().mean())
 
 
 @pytest.mark.parametrize(
@@ -365,6 +399,7 @@ def test_infonce_options_come_from_settings():
         (lambda z: spectral(z, z, similarity=Lp(2)), "must be a dot product"),
         (lambda z: spectral(z[:1], z[:1]), "at least 2 rows"),
         (lambda z: Lp(0.5), "`p` must be at least 1"),
+        (lambda z: make_similarity("dot", 3, root=True), "`root` must be false for dot"),
         (lambda z: Metric(3, 0.0), "`start` must be positive"),
         (lambda z: Metric(3, [1.0, 2.0]), "`start` must be one number or 3"),
         (lambda z: ensemble([(z, z)], similarities=[]), "`similarities` must be as many"),
