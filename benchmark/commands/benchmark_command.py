@@ -58,6 +58,8 @@ def list_(ids: tuple[str, ...], as_json: bool) -> None:
                     "title": e.title,
                     "method": e.method,
                     "published": {name: list(pair) for name, pair in e.published.items()},
+                    "source": e.source,
+                    "notes": {tier: e.note(tier) for tier in e.tiers},
                     "tiers": {tier: plain(settings) for tier, settings in e.tiers.items()},
                 }
                 for e in chosen

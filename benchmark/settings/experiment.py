@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .composed import Composed
+from .composed import Composed, plain
+from .run_settings import THEORY
 
+FROM_TRUTH = "starts at the size computed from the true conditional"
 Fields = dict[str, Any]  # of a record
 Published = Mapping[str, tuple[float, float | None]]  # score -> (mean, std), fractions of 1
 
@@ -25,6 +27,9 @@ class Experiment:
         published: Score -> (mean, std); std None where the paper gives none.
         plan: `plan(settings)` tells in words what a run would cost.
         check: `check(settings)` raises if the data that a run needs is not there.
+        source: Where the published scores come from, for people.
+        notes: What people must know of a tier: which of paper and released code it follows where
+            they differ, and what it takes from the truth. `note` adds what settings show.
     """
 
     id: str
@@ -35,3 +40,10 @@ class Experiment:
     published: Published = field(default_factory=dict)
     plan: Callable[[Any], str] | None = None
     check: Callable[[Any], object] | None = None
+    source: str = "paper"
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def note(self, tier: str) -> str:
+        """Return what people must know of a tier; empty if nothing."""
+        theory = plain(self.tiers[tier]).get("size") == THEORY
+        return "; ".join(filter(None, [self.notes.get(tier, ""), FROM_TRUTH if theory else ""]))

@@ -9,9 +9,9 @@ from ident3d.benchmark.experiments import hard_negatives, marginal
 from ident3d.benchmark.experiments import select as experiments
 from ident3d.benchmark.losses import OBJECTIVES, Metric, make_objective, make_similarity
 from ident3d.benchmark.settings.composed import plain
-from ident3d.benchmark.settings.run_settings import SyntheticSettings
+from ident3d.benchmark.settings.run_settings import ImageSettings, SyntheticSettings
 from ident3d.benchmark.settings.tiers import TIERS
-from ident3d.benchmark.training import synthetic_run
+from ident3d.benchmark.training import image_run, synthetic_run
 
 from ident3d.conditionals import parse
 from ident3d.spaces import Sphere, Unbounded
@@ -51,7 +51,96 @@ def test_paper_tier_has_the_settings_of_the_papers():
     row = experiments.EXPERIMENTS["aninfonce/bimodal"].tiers["paper"]
     assert (row.training.batch, row.training.steps) == (1000, 300_000)
     assert (row.model.dim, row.training.objective_lr) == (10, 1e-3)
-    assert Process.read(row).metrics == [[5.0] * 5 + [25.0] * 5]
+    assert Process.read(row).metrics == [[2.5] * 5 + [12.5] * 5]  # released: a factor 1/2
+    assert (row.loss.symmetric, row.loss.negatives, row.loss.tau) == (True, "both", 1.0)
+    assert row.loss.metric_start == pytest.approx(0.69 / 2, abs=0.01)
+    cpu = experiments.EXPERIMENTS["aninfonce/bimodal"].tiers["cpu"]
+    assert Process.read(cpu).metrics == [[5.0] * 5 + [25.0] * 5]
+
+
+def test_paper_tier_does_what_the_released_code_does():
+    rows = {e.id: e.tiers["paper"] for e in experiments.select(["table1", "table2", "table4"])}
+    for name, row in rows.items():
+        assert row.loss.self_negative and row.model.size_as == "raw", name
+        assert row.loss.include_positive and not row.loss.root and row.loss.tau == 1, name
+        if row.model.space == "unbounded":  # no scale
+            assert (row.model.size, row.model.learnable) == (1.0, False), name
+        if row.loss.name == "supervised":
+            assert row.loss.anchors_only, name
+            steps = 200_000 if name.startswith("table4") else 100_001
+            assert row.training.steps == steps, name
+    assert rows["table2/1"].model.learnable and rows["table1/1"].model.learnable
+    for name in ("table4/4", "table4/5"):  # normalised, no learned radius
+        assert (rows[name].model.size, rows[name].model.learnable) == (1.0, False)
+    for name in rows:
+        note = experiments.EXPERIMENTS[name].note("paper")
+        assert "released" in note or name.endswith("/identity"), name
+        assert ("200,000 steps by the paper" in note) == name.startswith("table4"), name
+
+
+def test_every_learned_metric_has_a_learned_temperature_and_fixed_ones_beside_it():
+    learned = [
+        name
+        for name, e in experiments.EXPERIMENTS.items()
+        if name.startswith("aninfonce/") and "hard-negatives" not in name
+        if plain(e.tiers["paper"] if "paper" in e.tiers else e.tiers["cpu"])["loss"] == "infonce"
+        and plain(next(iter(e.tiers.values())))["similarity"] == "metric"
+    ]
+    assert "aninfonce/sweep/5" in learned and "aninfonce/linear" in learned
+    for name in learned:
+        row = name.removesuffix("/aninfonce")
+        for tier in ("cpu", "paper"):
+            settings = experiments.EXPERIMENTS[f"{row}/temperature"].tiers[tier]
+            assert settings.model.learnable and settings.loss.similarity == "dot"
+            assert settings.data == experiments.EXPERIMENTS[name].tiers[tier].data
+            for tau in (0.5, 1, 2, 5):
+                fixed = experiments.EXPERIMENTS[f"{row}/infonce/tau-{tau:g}"].tiers[tier]
+                assert (fixed.loss.tau, fixed.model.size, fixed.model.learnable) == (tau, 1, False)
+    for name, experiment in experiments.EXPERIMENTS.items():
+        logged = name in ("aninfonce/bimodal", "aninfonce/linear")
+        assert experiment.source == ("released log" if logged else "paper"), name
+
+
+def test_rows_that_take_a_setting_from_the_truth_say_so(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("the truth was read")
+
+    monkeypatch.setattr(synthetic_run, "predicted_size", refuse)
+    monkeypatch.setattr(synthetic_run, "SAMPLE", 200)
+    monkeypatch.setattr(image_run, "predicted_size", refuse)
+    seen = set()
+    for name, experiment in experiments.EXPERIMENTS.items():
+        for tier, settings in experiment.tiers.items():
+            if tier == "paper" or not isinstance(settings, SyntheticSettings | ImageSettings):
+                continue
+            said = "starts at the size computed from the true conditional" in experiment.note(tier)
+            assert said == (settings.model.size == "theory"), (name, tier)
+            seen.add(said)
+            try:
+                if isinstance(settings, ImageSettings):
+                    image_run.start_size(settings)
+                else:
+                    process = Process.read(settings)
+                    synthetic_run.build(settings, process, torch.nn.Identity(), 0)
+                read = False
+            except AssertionError:
+                read = True
+            assert read == said, (name, tier)
+    assert seen == {True, False}
+
+
+def test_numbers_that_came_from_the_truth_are_named():
+    """Sizes and metrics that are plain numbers, and differ between rows, have their reason told."""
+    for name, experiment in experiments.EXPERIMENTS.items():
+        for tier, settings in experiment.tiers.items():
+            if tier == "paper" or not isinstance(settings, SyntheticSettings | ImageSettings):
+                continue
+            model, loss, note = settings.model, settings.loss, experiment.note(tier)
+            free = ("theory", "fit", 1.0, 2.0)  # [0, 2] is the box of a learned metric on images
+            if loss.name != "tricl" and model.size not in free:
+                assert "computed from the true conditional" in note, (name, tier)
+            if loss.similarity == "metric" and loss.metric_start not in (1.0, 10.0):
+                assert "computed from the true conditional" in note, (name, tier)
 
 
 def test_published_numbers_are_fractions():
