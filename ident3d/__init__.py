@@ -8,6 +8,7 @@ Names are imported on first use, so that `ident3d --help` does not wait for FAIS
 """
 
 import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -23,9 +24,15 @@ _HOMES = {  # public name -> its module; a module is at home in the package
     **dict.fromkeys(("Box", "Sphere", "Unbounded"), ".spaces"),
 }
 
+# Further modules, and what must be installed for them: no part of `from ident3d import *`.
+_EXTRAS = {"augment": "torch", "datasets": "torchvision", "loaders": "torch"}
+
 if TYPE_CHECKING:  # the table once more, as type checkers read it: `as` makes a name public
+    from . import augment as augment
     from . import conditionals as conditionals
+    from . import datasets as datasets
     from . import factors as factors
+    from . import loaders as loaders
     from . import metrics as metrics
     from . import spaces as spaces
     from .conditionals import VMF as VMF
@@ -49,12 +56,14 @@ else:  # hidden from them, or every misspelt name would seem to exist
     __all__ = sorted(_HOMES)
 
     def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
+        if name not in {**_HOMES, **_EXTRAS}:
             raise AttributeError(f"module 'ident3d' has no attribute {name!r}")
-        if not _HOMES[name]:
+        if not _HOMES.get(name):
             return importlib.import_module(f".{name}", __name__)
         return getattr(importlib.import_module(_HOMES[name], __name__), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    helpers = {"TYPE_CHECKING", "Any", "find_spec", "importlib"}  # of no use to who looks for names
+    extras = {name for name, needed in _EXTRAS.items() if find_spec(needed)}
+    return sorted(({*globals(), *_HOMES} | extras) - helpers)

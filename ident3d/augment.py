@@ -6,9 +6,11 @@ Images are (n, 3, H, W), uint8 or floats in [0, 1]. Every image of a batch has i
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -95,13 +97,66 @@ class SimCLR(nn.Module):
 class EachImage(nn.Module):
     """Applies a transform to each image of a batch: torchvision's draw once for all of it."""
 
-    def __init__(self, transform: nn.Module) -> None:
+    def __init__(self, transform: Callable[[Any], Any]) -> None:
         super().__init__()
         self.transform = transform
+        self._pil = takes_pil(transform)
 
     def forward(self, images: Tensor) -> Tensor:
         """Transform (n, 3, H, W), image by image."""
+        if self._pil:
+            arrays = images.permute(0, 2, 3, 1).cpu().numpy()
+            return torch.stack([self.transform(Image.fromarray(array)) for array in arrays]).to(
+                images.device
+            )
         return torch.stack([self.transform(image) for image in images])
+
+
+# torchvision's transforms that treat every image of a batch alike because they must.
+_SAME_FOR_ALL = {
+    *("Compose", "Sequential", "Identity", "ConvertImageDtype", "ToDtype", "ToImage"),
+    *("ToPureTensor", "Normalize", "Resize", "CenterCrop", "Pad", "Grayscale", "RGB"),
+}
+_PIL_ALONE = {"ToTensor", "PILToTensor"}
+
+
+def draw_for_each(transform: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Apply a transform image by image if it holds one of torchvision's that draw random numbers.
+
+    Given a batch, those draw once for all of it: every image would be cropped at one place.
+    """
+    if isinstance(transform, EachImage):
+        return transform
+    random = any(
+        _is_torchvisions(part) and type(part).__name__ not in _SAME_FOR_ALL
+        for part in _parts(transform)
+    )
+    return EachImage(transform) if random else transform
+
+
+def takes_pil(transform: Callable[[Any], Any]) -> bool:
+    """Whether a transform holds one of torchvision's first generation that take no tensor."""
+    return any(
+        type(part).__module__ == "torchvision.transforms.transforms"
+        and type(part).__name__ in _PIL_ALONE
+        for part in _parts(transform)
+    )
+
+
+def _parts(transform: Any) -> Iterator[Any]:
+    """Walk through a transform and those it is made of."""
+    if isinstance(transform, EachImage):  # which has seen to its parts
+        return
+    yield transform
+    inner = getattr(transform, "transforms", None)  # of a Compose, or of a RandomApply
+    if not isinstance(inner, Iterable):
+        inner = transform.children() if isinstance(transform, nn.Module) else ()
+    for part in inner:
+        yield from _parts(part)
+
+
+def _is_torchvisions(part: Any) -> bool:
+    return type(part).__module__.startswith("torchvision.transforms")
 
 
 def mix(probability: float, changed: Tensor, images: Tensor) -> Tensor:

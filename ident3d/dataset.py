@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from .factors import Factor, varying
 from .files import canonical_sha256
 from .shards import MANIFEST, Description, read_manifest
 from .shards.reader import Images, read_columns
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,24 @@ class Dataset:
                 part.to_memory()
         return self
 
+    def to_frame(self) -> "pandas.DataFrame":
+        """Give the factors as a table of pandas: a row each, its index the row number.
+
+        Columns are unit latents under their factors' names, then `class` where there are classes.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("`to_frame` needs pandas: `pip install 'ident3d[hub]'`.") from error
+        frame = pandas.DataFrame(
+            self.latents,
+            columns=[factor.name for factor in self.factors],
+            index=pandas.Index(self.rows, name="row"),
+        )
+        if self.classes is not None:
+            frame["class"] = pandas.Categorical.from_codes(self.classes, self.class_names)
+        return frame
+
     def files(self) -> list[dict[str, Any]]:
         """Manifest entries of all files: name, rows, bytes, sha256."""
         return [*self._entry["shards"], *self._entry["pair_shards"]]
@@ -123,6 +144,11 @@ class Dataset:
             f"Dataset({str(self.path)!r}: {len(self):,} images {height} x {width}, "
             f"{len(self.factors)} factors{pairs})"
         )
+
+    def _repr_html_(self) -> str:
+        from .sheets import html  # which reads data sets itself
+
+        return html(self)
 
 
 def load(path: str | os.PathLike) -> Dataset:

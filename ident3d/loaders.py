@@ -1,7 +1,7 @@
 """Torch loaders: batches of pairs, and single images with their latents.
 
     loader = PairLoader(Pairs(data, Normal(0.1), seed=0), batch_size=512, num_workers=4)
-    for anchors, positives, _ in loader:        # one epoch; `loader.forever()` goes on
+    for anchors, positives in loader:           # one epoch; `loader.forever()` goes on
         anchors.images        # uint8 (512, 3, H, W), on `device`, or what `transform` made of it
 
 What batch b of epoch e holds depends on (seed, e, b, rank) alone: the number of workers, the way
@@ -9,16 +9,18 @@ they start and interruptions change nothing.
 """
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import faiss
 import numpy as np
+from PIL import Image
 
-from .dataset import Dataset
+from .dataset import Dataset, load
 from .pairs import Pairs, View
+from .pairs.batches import ViewTuple, describe
+from .pairs.epochs import TRANSFORM, BatchMaker, Resumable, read_ahead
 
 try:
     import torch
@@ -26,6 +28,8 @@ except ImportError as error:
     raise ImportError(
         "Loaders need PyTorch: `pip install 'ident3d[torch]'`. `ident3d.Pairs` does without."
     ) from error
+
+from .augment import draw_for_each, takes_pil
 
 Transform = Callable[[Any], Any]
 
@@ -37,33 +41,29 @@ class TensorView(NamedTuple):
     latents: torch.Tensor  # float32 (n, d)
     images: torch.Tensor  # uint8 (n, 3, H, W), channels last in memory
 
-
-class TensorBatch(NamedTuple):
-    """Anchors, their positives, and their hard negatives where those were requested."""
-
-    anchors: TensorView
-    positives: TensorView
-    negatives: TensorView | None
-
-    def map(self, change: Callable[[TensorView], TensorView]) -> "TensorBatch":
-        """Change every view in the same way."""
-        negatives = None if self.negatives is None else change(self.negatives)
-        return TensorBatch(change(self.anchors), change(self.positives), negatives)
+    def __repr__(self) -> str:
+        return f"TensorView({len(self.rows):,} rows: {describe(self.images)})"
 
 
-class PairLoader:
-    """Iterates over epochs of pair batches; an epoch makes (nearly) every row an anchor once.
+class TensorBatch(ViewTuple[TensorView]):
+    """A batch as tensors."""
+
+    __slots__ = ()
+
+
+class PairLoader(Resumable[TensorBatch]):
+    """The batches of `Pairs.epochs` as tensors: prepared by workers, moved and transformed.
 
     Each `for` loop runs to the end of an epoch and the next begins another; `forever` runs through
     epoch after epoch. A loop that was left early is continued by the next one; `seek` and
-    `load_state_dict` continue an earlier run. Rows that do not fill a batch on every rank sit the
-    epoch out; each epoch has its own order.
+    `load_state_dict` continue an earlier run.
 
     Args:
         pairs: Where pairs come from; its seed is the loader's.
         batch_size: Pairs in a batch, on each rank.
         transform: Applied to each batch of images, uint8 (n, 3, H, W), on `device`; its torch
             randomness depends on (seed, epoch, batch, rank) alone. `ident3d.augment` has some.
+            torchvision's random ones, which draw once for all they get, are applied to each image.
         device: Where batches go. Pinned memory is used for CUDA alone.
         num_workers: Processes that prepare batches; 0 for a thread, which reads one batch ahead.
         start_method: `"fork"` or `"spawn"`; the platform's own by default.
@@ -84,104 +84,31 @@ class PairLoader:
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        self.pairs = pairs
-        self.batch_size = batch_size
-        self.transform = transform
+        super().__init__(pairs, batch_size)
+        self.transform = None if transform is None else draw_for_each(transform)
         self.device = torch.device(device)
         self._workers = num_workers
         self._start_method = start_method
         self._place = rank, world_size
-        self._step = 0  # number of the batch handed over next, counted through all epochs
-        # Batches from some step on, without end: reading ahead does not stop where an epoch does.
-        self._stream: tuple[int, Iterator[TensorBatch]] = -1, iter(())
+        self._made: BatchMaker | None = None
         if rank is not None or world_size is not None:
             len(self)  # refuses wrong ones here and now
 
-    def __len__(self) -> int:
-        """Batches in an epoch, on each rank."""
-        return self._batches.per_epoch
-
-    @property
-    def rank(self) -> int:
-        """This process's number among `world_size`."""
-        return self._batches.rank
-
-    @property
-    def world_size(self) -> int:
-        """How many processes share each epoch."""
-        return self._batches.world_size
-
-    @property
-    def epoch(self) -> int:
-        """The number of the epoch that runs, or ran last; the first is 0."""
-        return max(self._step - 1, 0) // len(self)
-
-    def __iter__(self) -> Iterator[TensorBatch]:
-        """Run to the end of the epoch."""
-        end = (self._step // len(self) + 1) * len(self)
-        while self._step < end:
-            yield self._next()
-
-    def forever(self) -> Iterator[TensorBatch]:
-        """Run through one epoch after another, without end."""
-        while True:
-            yield self._next()
-
-    def seek(self, step: int) -> None:
-        """Continue with batch `step`, counted through all epochs from 0."""
-        if step < 0:
-            raise ValueError(f"`step` must be at least 0, got {step}.")
-        self._step = int(step)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Say which batch comes next, and of which loader; the same on every rank."""
-        batch = self._step - self.epoch * len(self)
-        return {"epoch": self.epoch, "batch": batch, **self._identity()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue exactly where `state_dict` was taken."""
-        for name, mine in self._identity().items():
-            if state.get(name) != mine:
-                raise ValueError(
-                    f"`state` was taken with {name} {state.get(name)!r}, this loader has {mine!r}."
-                )
-        epoch, batch = state.get("epoch"), state.get("batch")
-        if type(epoch) is not int or type(batch) is not int or not 0 <= batch <= len(self):
-            raise ValueError(f"`state` names no batch of this loader: {epoch!r}, {batch!r}.")
-        self.seek(epoch * len(self) + batch)
-
-    def __repr__(self) -> str:
-        return (
-            f"PairLoader({self.pairs!r}, {len(self):,} batches of {self.batch_size}, "
-            f"rank {self.rank} of {self.world_size})"
-        )
-
-    def _identity(self) -> dict[str, Any]:
-        sizes = {"batch_size": self.batch_size, "world_size": self.world_size}
-        return self.pairs.settings() | sizes
-
-    @cached_property
-    def _batches(self) -> "_PairBatches":
-        return _PairBatches(self.pairs, self.batch_size, *_resolve(*self._place))
-
-    def _next(self) -> TensorBatch:
-        step, (upcoming, stream) = self._step, self._stream
-        if upcoming != step:
-            stream = self._open(step)
-        self._stream = -1, iter(())  # a stream that fails is not continued
-        batch = next(stream)
-        self._stream = step + 1, stream
-        self._step = step + 1
-        return self._deliver(batch, step)
+    def _maker(self) -> BatchMaker:
+        """Give what makes this rank's batches; the process group may be made after the loader."""
+        place = _resolve(*self._place)
+        if self._made is None or (self._made.rank, self._made.world_size) != place:
+            self._made = BatchMaker(self.pairs, self.batch_size, *place)
+            self._stream = -1, iter(())  # of another rank
+        return self._made
 
     def _open(self, step: int) -> Iterator[TensorBatch]:
-        """Read batches from `step` on. Streams must not know the loader, or they outlive it."""
-        pin = self.device.type == "cuda"
+        make, pin = _TensorBatches(self._maker()), self.device.type == "cuda"
         if not self._workers:
-            return _read_ahead(self._batches, step, pin)
+            return read_ahead(make.pinned if pin else make.__getitem__, step)
         return iter(
             torch.utils.data.DataLoader(
-                self._batches,
+                make,
                 batch_size=None,  # an item is a batch already
                 sampler=itertools.count(step),
                 num_workers=self._workers,
@@ -199,7 +126,7 @@ class PairLoader:
         if transform is None:
             return batch
         address = (*divmod(step, len(self)), self.rank)
-        seed = np.random.SeedSequence([self.pairs.seed, *address, _TRANSFORM])
+        seed = np.random.SeedSequence([self.pairs.seed, *address, TRANSFORM])
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(int(seed.generate_state(1, np.uint64)[0]))
             return batch.map(lambda view: view._replace(images=transform(view.images)))
@@ -208,72 +135,37 @@ class PairLoader:
         return TensorView(*(part.to(self.device, non_blocking=True) for part in view))
 
 
-# Numbers that part random streams of one address (seed, epoch, batch, rank). SeedSequence takes
-# [a, b] and [a, b, 0, 0] for the same, so a stream of fewer numbers needs one, too.
-_TRANSFORM, _ORDER = 1, 2
-
-
-class _PairBatches(torch.utils.data.Dataset[TensorBatch]):
+class _TensorBatches(torch.utils.data.Dataset[TensorBatch]):
     """Makes the batch of a step; runs in a thread or in workers."""
 
-    def __init__(self, pairs: Pairs, batch_size: int, rank: int, world_size: int) -> None:
-        self.rank, self.world_size = rank, world_size
-        self._pairs = pairs
-        self._size = batch_size
-        self._order: tuple[int, np.ndarray] | None = None
-        rows = len(pairs.data.latents)
-        if not 1 <= batch_size * world_size <= rows:
-            raise ValueError(
-                f"`batch_size` must be between 1 and {rows // world_size}: {rows:,} rows "
-                f"shared by {world_size} processes; got {batch_size}."
-            )
-        self.per_epoch = rows // (batch_size * world_size)
+    def __init__(self, make: BatchMaker) -> None:
+        self._make = make
 
     def __getitem__(self, step: int) -> TensorBatch:
-        epoch, number = divmod(step, self.per_epoch)
-        start = (number * self.world_size + self.rank) * self._size
-        anchors = self._permutation(epoch)[start : start + self._size]
-        rng = np.random.default_rng([self._pairs.seed, epoch, number, self.rank])
-        batch = self._pairs.gather(self._pairs.rows_for(anchors, rng))
-        negatives = None if batch.negatives is None else _tensors(batch.negatives)
-        return TensorBatch(_tensors(batch.anchors), _tensors(batch.positives), negatives)
+        return TensorBatch(*map(_tensors, self._make(step)))
 
-    def _permutation(self, epoch: int) -> np.ndarray:
-        if self._order is None or self._order[0] != epoch:
-            rng = np.random.default_rng([self._pairs.seed, epoch, 0, 0, _ORDER])
-            self._order = epoch, rng.permutation(len(self._pairs.data.latents))
-        return self._order[1]
-
-
-def _read_ahead(batches: _PairBatches, first: int, pin: bool) -> Iterator[TensorBatch]:
-    """Read batches in a thread: each while the one before it is in use."""
-
-    def read(step: int) -> TensorBatch:
-        return batches[step].map(_pinned) if pin else batches[step]
-
-    with ThreadPoolExecutor(1) as reader:
-        ahead = reader.submit(read, first)
-        for step in itertools.count(first + 1):
-            current, ahead = ahead, reader.submit(read, step)
-            yield current.result()
+    def pinned(self, step: int) -> TensorBatch:
+        """Make it in memory that a GPU reads directly."""
+        return self[step].map(_pinned)
 
 
 class ImageDataset(torch.utils.data.Dataset):
     """Images and their latents, one by one or in lists, for torch's own `DataLoader`.
 
     Args:
-        data: What `ident3d.load` gives.
-        transform: Applied to each image, a uint8 tensor (3, H, W).
+        data: What `ident3d.load` gives, or the path to give it.
+        transform: Applied to each image, a uint8 tensor (3, H, W); to a PIL image where it holds
+            torchvision's `ToTensor` or `PILToTensor`, which take no tensor.
         target_transform: Applied to each row's latents, a float32 tensor (d,).
     """
 
     def __init__(
         self,
-        data: Dataset,
+        data: Dataset | str | os.PathLike,
         transform: Transform | None = None,
         target_transform: Transform | None = None,
     ) -> None:
-        self.data = data
+        self.data = load(data) if isinstance(data, str | os.PathLike) else data
         self.transform = transform
         self.target_transform = target_transform
 
@@ -285,7 +177,9 @@ class ImageDataset(torch.utils.data.Dataset):
 
     def __getitems__(self, rows: list[int]) -> list[tuple[Any, Any]]:
         """Read several rows at once; torch's `DataLoader` asks for whole batches."""
-        images = as_tensor(self.data.images[rows])
+        pixels = self.data.images[rows]
+        pil = self.transform is not None and takes_pil(self.transform)
+        images = map(Image.fromarray, pixels) if pil else as_tensor(pixels)
         targets = torch.from_numpy(self.data.latents[rows])
         transform, target_transform = self.transform or _same, self.target_transform or _same
         return [
@@ -327,8 +221,6 @@ def _resolve(rank: int | None, world_size: int | None) -> tuple[int, int]:
         return 0, 1
     if rank is None or world_size is None:
         raise ValueError("`rank` and `world_size` must be given together, or neither.")
-    if not 0 <= rank < world_size:
-        raise ValueError(f"`rank` must be between 0 and {world_size - 1}, got {rank}.")
     return rank, world_size
 
 

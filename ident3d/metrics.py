@@ -16,6 +16,7 @@ from .errors import choose
 
 # A column whose values differ by less than this, relative to their size, is rounding noise.
 _CONSTANT = 1e-12
+_VARYING = "score `z[:, ident3d.factors.varying(z)]`, which `data.varying` names"
 
 
 def linear_r2(z: np.ndarray, z_hat: np.ndarray, *, held_out: bool = True) -> float:
@@ -42,7 +43,7 @@ def linear_r2_per_factor(z: np.ndarray, z_hat: np.ndarray, *, held_out: bool = T
         )
     predicted = _affine(z_hat[fit], z[fit])(z_hat[score])
     truth = z[score]
-    constant = _constant(truth, "z", "its R2 is undefined and scored 0")
+    constant = _warn_of_constant(truth, "z", "its R2 is undefined and scored 0")
     total = np.square(truth - truth.mean(axis=0)).sum(axis=0)
     residual = np.square(truth - predicted).sum(axis=0)
     return np.where(constant, 0.0, 1 - residual / np.where(constant, 1.0, total))
@@ -53,8 +54,8 @@ def mcc(z: np.ndarray, z_hat: np.ndarray, method: str = "pearson") -> float:
 
     `z_hat` may have more columns than `z`; those left over are ignored.
     """
+    _enough_columns(z, z_hat)
     correlation = np.abs(mcc_matrix(z, z_hat, method))
-    _enough_columns(*correlation.shape)
     return float(correlation[match_columns(correlation)].mean())
 
 
@@ -92,7 +93,7 @@ def block_mcc(z: np.ndarray, z_hat: np.ndarray, blocks: Sequence[Sequence[int]])
         raise ValueError(
             f"`blocks` must hold each of `z`'s {z.shape[1]} columns exactly once, got {blocks}."
         )
-    _enough_columns(z.shape[1], z_hat.shape[1])
+    _enough_columns(z, z_hat)
     factors, columns = _unit(z, "z"), _unit(z_hat, "z_hat")
     spans = [_orthonormal(factors[:, block]) for block in blocks]
     owner = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
@@ -131,26 +132,37 @@ def _checked(z: np.ndarray, z_hat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return arrays[0], arrays[1]
 
 
-def _enough_columns(factors: int, columns: int) -> None:
+def _enough_columns(z: np.ndarray, z_hat: np.ndarray) -> None:
+    z, z_hat = _checked(z, z_hat)
+    factors, columns = z.shape[1], z_hat.shape[1]
     if columns < factors:
+        still = _constant(z).sum()
+        way = f"{still} of them never vary: {_VARYING}" if still else "linear_r2 has no such limit"
         raise ValueError(
-            f"`z_hat` must have a column for each of the {factors} factors, got {columns}; "
-            "linear_r2 has no such limit."
+            f"`z_hat` must have a column for each of the {factors} factors, got {columns}; {way}."
         )
 
 
-def _constant(values: np.ndarray, name: str, consequence: str) -> np.ndarray:
+def _constant(values: np.ndarray) -> np.ndarray:
+    """Find the columns that never change, bool (columns,)."""
+    return np.ptp(values, axis=0) <= _CONSTANT * np.abs(values).max(axis=0)
+
+
+def _warn_of_constant(values: np.ndarray, name: str, consequence: str) -> np.ndarray:
     """Find columns that never change, and warn of them."""
-    constant = np.ptp(values, axis=0) <= _CONSTANT * np.abs(values).max(axis=0)
+    constant = _constant(values)
     if constant.any():
         found = ", ".join(map(str, np.flatnonzero(constant)))
-        warnings.warn(f"`{name}` never changes in column {found}; {consequence}.", stacklevel=4)
+        way = f"; {_VARYING}" if name == "z" else ""
+        warnings.warn(
+            f"`{name}` never changes in column {found}; {consequence}{way}.", stacklevel=4
+        )
     return constant
 
 
 def _unit(values: np.ndarray, name: str) -> np.ndarray:
     """Bring columns to mean 0 and norm 1; constant ones become 0."""
-    constant = _constant(values, name, "its correlation is undefined and scored 0")
+    constant = _warn_of_constant(values, name, "its correlation is undefined and scored 0")
     centred = values - values.mean(axis=0)
     centred[:, constant] = 0
     return centred / np.where(constant, 1, np.linalg.norm(centred, axis=0))
@@ -165,7 +177,7 @@ def _orthonormal(columns: np.ndarray) -> np.ndarray:
 def _affine(inputs: np.ndarray, targets: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Fit the least-squares affine map. Inputs are scaled first, so that no unit matters."""
     centre, middle = inputs.mean(axis=0), targets.mean(axis=0)
-    constant = _constant(inputs, "z_hat", "it explains nothing")
+    constant = _warn_of_constant(inputs, "z_hat", "it explains nothing")
     width = np.where(constant, np.inf, inputs.std(axis=0))
     weights = np.linalg.lstsq((inputs - centre) / width, targets - middle, rcond=None)[0]
     return lambda values: (values - centre) / width @ weights + middle

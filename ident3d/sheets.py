@@ -1,6 +1,9 @@
 """Looking at a data set: contact sheets and traversals as one picture."""
 
+import base64
+import io
 from collections.abc import Sequence
+from html import escape
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -9,6 +12,7 @@ from .dataset import Dataset
 
 _MARGIN = 4  # pixels between images
 _LABEL = 18  # pixels above a labelled column
+_SHOWN = 8  # images in a notebook
 
 
 def contact_sheet(data: Dataset, rows: np.ndarray, columns: int) -> Image.Image:
@@ -55,6 +59,26 @@ def picture(grid: np.ndarray, labels: Sequence[str] = ()) -> Image.Image:
             image = Image.fromarray(np.ascontiguousarray(grid[column, row]))
             sheet.paste(image, (left, top + row * (height + _MARGIN)))
     return sheet
+
+
+def html(data: Dataset) -> str:
+    """Show a split in a notebook: some images, what it counts, and its factors."""
+    shown = np.linspace(0, len(data) - 1, min(len(data), _SHOWN)).astype(int)
+    stream = io.BytesIO()
+    contact_sheet(data, shown, len(shown)).save(stream, "PNG")
+    sheet = base64.b64encode(stream.getvalue()).decode()
+    rows = "".join(
+        f"<tr><td>{escape(factor.name)}</td>"
+        f"<td>{factor.low:.3g} to {factor.high:.3g} {escape(factor.unit)}</td>"
+        f"<td>{'varies' if factor in data.varying else 'constant'}</td></tr>"
+        for factor in data.factors
+    )
+    return (
+        f"<p><b>{escape(repr(data))}</b></p>"
+        f'<p><img alt="{len(shown)} of {len(data):,} images" style="max-width: 100%" '
+        f'src="data:image/png;base64,{sheet}"></p>'
+        f"<table><tr><th>factor</th><th>scene range</th><th></th></tr>{rows}</table>"
+    )
 
 
 def _fitting(text: str, width: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:

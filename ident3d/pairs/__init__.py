@@ -1,5 +1,7 @@
 """Positive pairs: drawn, looked up and audited."""
 
-from .pairs import CANDIDATES, METHODS, Batch, PairData, Pairs, View
+from .batches import Batch, View
+from .epochs import Epochs
+from .pairs import CANDIDATES, METHODS, PairData, Pairs
 
-__all__ = ["CANDIDATES", "METHODS", "Batch", "PairData", "Pairs", "View"]
+__all__ = ["CANDIDATES", "METHODS", "Batch", "Epochs", "PairData", "Pairs", "View"]

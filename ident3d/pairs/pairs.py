@@ -18,6 +18,8 @@ from ..dataset import PairedRows
 from ..errors import choose
 from ..spaces import UNIT_BOX, Space
 from ._candidates import AllImages, PairData
+from .batches import Batch, View
+from .epochs import Epochs
 from .lookup import NEIGHBOURS, Lookup, measure_widths
 
 METHODS = {
@@ -31,25 +33,6 @@ CANDIDATES = {
     "rows": "the split's rows",
     "all": "the split's rows, and their rendered positives as rows n to 2n - 1",
 }
-
-
-class View(NamedTuple):
-    """Some rows of a data set."""
-
-    rows: np.ndarray  # int64 (n,)
-    latents: np.ndarray  # float32 (n, d)
-    images: np.ndarray  # uint8 (n, H, W, 3)
-
-
-class Batch(NamedTuple):
-    """Anchors, their positives, and their hard negatives where those were requested.
-
-    Of k hard negatives for each anchor, those of anchor i are rows k i to k (i + 1) - 1.
-    """
-
-    anchors: View
-    positives: View
-    negatives: View | None
 
 
 class Rows(NamedTuple):
@@ -144,6 +127,13 @@ class Pairs:
         self._batches += 1
         return self.gather(self.rows_for(self._anchors(n, rng), rng))
 
+    def epochs(self, batch_size: int, *, rank: int = 0, world_size: int = 1) -> Epochs:
+        """Return epochs of batches: those of `PairLoader`, as numpy arrays and without torch.
+
+        for anchors, positives in pairs.epochs(512): ...      # one epoch, resumable
+        """
+        return Epochs(self, batch_size, rank=rank, world_size=world_size)
+
     def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draw `n` anchor rows, uniformly, and the rows of their positives."""
         rows = self.rows_for(self._anchors(n, rng), rng)
@@ -166,8 +156,7 @@ class Pairs:
         wanted = [numbers for numbers in rows if numbers is not None]
         # Reading releases the interpreter's lock, so the views are read side by side.
         with ThreadPoolExecutor(len(wanted)) as pool:
-            anchors, positives, *negatives = pool.map(_view, self._sources, wanted)
-        return Batch(anchors, positives, negatives[0] if negatives else None)
+            return Batch(*pool.map(_view, self._sources, wanted))
 
     def settings(self) -> dict[str, Any]:
         """Say, as plain values, all that decides which pairs are served."""

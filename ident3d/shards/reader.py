@@ -3,6 +3,7 @@
 import math
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,6 +120,8 @@ class _Shard:
                 self._images, file = images, None  # keep the file open
             else:
                 self._offset, self._descriptor = offset, os.open(path, os.O_RDONLY)
+                # Unlike `__del__`, it works when an exiting interpreter has emptied this module.
+                weakref.finalize(self, os.close, self._descriptor)
         finally:
             if file is not None:
                 file.close()
@@ -131,10 +134,6 @@ class _Shard:
         start = self._offset + position * self._bytes_per_image
         if os.preadv(self._descriptor, [out.reshape(-1).data], start) != self._bytes_per_image:
             raise DataError(f"{self._path} is truncated; `ident3d verify` tells what is left.")
-
-    def __del__(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
 
 
 @contextmanager

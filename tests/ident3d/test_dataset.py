@@ -1,4 +1,7 @@
+import base64
+import gc
 import hashlib
+import io
 import json
 import multiprocessing
 import os
@@ -11,6 +14,7 @@ import threading
 import h5py
 import numpy as np
 import pytest
+from PIL import Image
 
 import ident3d
 from ident3d.dataset import load
@@ -293,3 +297,46 @@ batch = ident3d.Pairs(data, ident3d.Normal(0.1), seed=0).batch(8)
 assert (batch.positives.rows != batch.anchors.rows).all()
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_notebooks_show_images_factors_and_counts(tmp_path):
+    data = make_dataset(tmp_path / "<b>", rows=20, classes=2)
+    text = data._repr_html_()
+    picture = base64.b64decode(text.split("base64,")[1].split('"')[0])
+    with Image.open(io.BytesIO(picture)) as sheet:
+        assert sheet.size == (8 * 12 - 4, 8)
+    assert "20 images 8 x 8" in text
+    assert "<b>/train" not in text  # names are escaped
+    assert text.count("<tr>") == 11
+    assert text.count("varies") == 10
+
+
+def test_a_table_without_pandas_is_refused_in_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"`to_frame` needs pandas: `pip install 'ident3d\[hub"):
+        make_dataset(tmp_path).to_frame()
+
+
+def test_nothing_is_printed_when_the_interpreter_ends(tmp_path):
+    """A module's names may be None by then, as they are where dill is imported."""
+    make_dataset(tmp_path)
+    code = f"""if True:
+        import ident3d
+        from ident3d.shards import reader
+        data = ident3d.load({str(tmp_path / "train")!r})
+        data.images[[0]]
+        for name in [name for name in vars(reader) if not name.startswith("__")]:
+            setattr(reader, name, None)
+    """
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stderr == ""
+
+
+def test_files_are_closed_with_the_images(tmp_path):
+    images = make_dataset(tmp_path).images
+    before = len(os.listdir("/proc/self/fd"))
+    images[:]
+    assert len(os.listdir("/proc/self/fd")) == before + 3
+    del images
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,5 +1,7 @@
+import gc
 import itertools
 import json
+import pickle
 import subprocess
 import sys
 import threading
@@ -8,12 +10,15 @@ import numpy as np
 import psutil
 import pytest
 import torch
+from torchvision import transforms
 from torchvision.transforms import v2
 
+from ident3d.augment import EachImage, simclr
 from ident3d.conditionals import Normal
 from ident3d.dataset import load
-from ident3d.loaders import ImageDataset, PairLoader, _PairBatches
+from ident3d.loaders import ImageDataset, PairLoader
 from ident3d.pairs import Pairs
+from ident3d.pairs.epochs import BatchMaker
 from ident3d.rows import row_latents
 from ident3d.shards import Description, ShardWriter, write_manifest
 
@@ -102,7 +107,7 @@ def test_an_epoch_visits_each_row_once_in_its_own_order(data):
 
 def test_streams_differ_between_batches_workers_epochs_ranks_and_seeds(data, monkeypatch):
     """With one anchor for all, only the random streams tell the batches apart."""
-    monkeypatch.setattr(_PairBatches, "_permutation", lambda self, _: np.zeros(ROWS, np.int64))
+    monkeypatch.setattr(BatchMaker, "_permutation", lambda self, _: np.zeros(ROWS, np.int64))
 
     def streams(seed, rank):
         pairs = Pairs(data, Normal(1.0), seed, method="nearest")
@@ -168,7 +173,7 @@ def test_forever_goes_on_from_any_step(data, workers, step):
 
 def test_the_next_batch_is_read_while_one_is_in_use(data, monkeypatch):
     read = {step: threading.Event() for step in range(4)}
-    make = _PairBatches.__getitem__
+    make = BatchMaker.__call__
 
     def spied(self, step):
         batch = make(self, step)
@@ -176,7 +181,7 @@ def test_the_next_batch_is_read_while_one_is_in_use(data, monkeypatch):
         assert threading.current_thread() is not threading.main_thread()
         return batch
 
-    monkeypatch.setattr(_PairBatches, "__getitem__", spied)
+    monkeypatch.setattr(BatchMaker, "__call__", spied)
     batches = iter(make_loader(data))
     next(batches)
     assert read[1].wait(30)
@@ -185,14 +190,14 @@ def test_the_next_batch_is_read_while_one_is_in_use(data, monkeypatch):
 
 def test_an_error_in_the_thread_reaches_the_loop_which_can_go_on(data, monkeypatch):
     expected = rows_of(make_loader(data))
-    make, failing = _PairBatches.__getitem__, [2]
+    make, failing = BatchMaker.__call__, [2]
 
     def broken(self, step):
         if step in failing:
             raise OSError(f"step {failing.pop()}")
         return make(self, step)
 
-    monkeypatch.setattr(_PairBatches, "__getitem__", broken)
+    monkeypatch.setattr(BatchMaker, "__call__", broken)
     loader, found = make_loader(data), []
     with pytest.raises(OSError, match="step 2"):
         for batch in loader:
@@ -202,6 +207,7 @@ def test_an_error_in_the_thread_reaches_the_loop_which_can_go_on(data, monkeypat
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_leaves_nothing_behind(data, workers):
+    gc.collect()  # what earlier tests left in their tracebacks
     before = threading.active_count(), len(psutil.Process().children())
     loader = make_loader(data, num_workers=workers)
     next(loader.forever())
@@ -279,6 +285,81 @@ def test_image_dataset_with_torchs_own_loader(data):
     assert sorted(torch.cat(seen).tolist()) == list(range(ROWS))
 
 
+def crops_differ(images):
+    """Whether images of one colour ramp were cropped at different places."""
+    return len(torch.unique(images[:, 0, 0, 0])) > 1
+
+
+RANDOM = {
+    "v2": v2.RandomCrop(4),
+    "v2 in a Compose": v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.RandomCrop(4)]),
+    "classic": transforms.RandomCrop(4),
+    "classic with ToTensor": transforms.Compose(
+        [transforms.RandomCrop(4), transforms.ToTensor(), transforms.Normalize([0.5], [0.5])]
+    ),
+    "in a Sequential": torch.nn.Sequential(transforms.RandomCrop(4), torch.nn.Identity()),
+    "in a RandomApply": transforms.RandomApply([transforms.RandomCrop(4)], p=1.0),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_torchvisions_random_transforms_draw_for_each_image(data, monkeypatch, name):
+    ramp = np.broadcast_to(np.arange(64, dtype=np.uint8).reshape(1, 8, 8, 1), (BATCH, 8, 8, 3))
+    gather = Pairs.gather
+    monkeypatch.setattr(
+        Pairs,
+        "gather",
+        lambda self, rows: gather(self, rows).map(lambda view: view._replace(images=ramp.copy())),
+    )
+    first, again = (next(iter(make_loader(data, transform=RANDOM[name]))) for _ in range(2))
+    assert first.anchors.images.shape == (BATCH, 3, 4, 4)
+    assert crops_differ(first.anchors.images)
+    torch.testing.assert_close(first.positives.images, again.positives.images, rtol=0, atol=0)
+
+
+def test_transforms_that_do_not_draw_get_the_whole_batch(data):
+    seen = []
+
+    class Seen(torch.nn.Module):
+        def forward(self, images):
+            seen.append(images.shape)
+            return images
+
+    fixed = v2.Compose([Seen(), v2.Resize(4), v2.ToDtype(torch.float32), v2.Normalize([0], [1])])
+    for transform in (fixed, torch.nn.Sequential(Seen(), simclr(8)), EachImage(v2.RandomCrop(4))):
+        next(iter(make_loader(data, transform=transform)))
+    assert seen == [(BATCH, 3, 8, 8)] * 4
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_in_use_can_be_pickled(data, workers):
+    loader = make_loader(data, num_workers=workers)
+    next(iter(loader))
+    again = pickle.loads(pickle.dumps(loader))
+    assert rows_of(again) == rows_of(loader)
+
+
+def test_image_dataset_takes_a_path(data):
+    for path in (data.path, str(data.path)):
+        image, _ = ImageDataset(path)[9]
+        assert painted_rows(image[None]).item() == 9
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        transforms.Compose([transforms.RandomHorizontalFlip(0), transforms.ToTensor()]),
+        v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]),
+        v2.ToDtype(torch.float32, scale=True),
+        transforms.ConvertImageDtype(torch.float32),
+    ],
+)
+def test_image_dataset_with_transforms_of_both_generations(data, transform):
+    images, _ = next(iter(torch.utils.data.DataLoader(ImageDataset(data, transform), 5)))
+    assert images.dtype == torch.float32
+    assert painted_rows((images * 255).round()).tolist() == list(range(5))
+
+
 def test_image_dataset_transforms_and_repr(data):
     dataset = ImageDataset(data, v2.ToDtype(torch.float32, scale=True), lambda latents: latents[:2])
     image, target = dataset[0]
@@ -296,6 +377,7 @@ import sys, torch, ident3d
 from ident3d.loaders import PairLoader
 data = ident3d.load(sys.argv[1])
 loader = PairLoader(ident3d.Pairs(data, ident3d.Normal(0.1), 0), 16)
+assert len(loader) == 18  # asked for too early, as of a schedule: it must not fix the rank
 torch.distributed.init_process_group("gloo")  # after the loader was made, before its first use
 mine = torch.cat([batch.anchors.rows for batch in loader])
 both = [torch.empty_like(mine) for _ in range(2)]

@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
+from ident3d.factors import varying as varying_factors
 from ident3d.metrics import (
     block_mcc,
     linear_r2,
@@ -179,3 +180,16 @@ def test_columns_are_matched_as_enumeration_does(columns):
     )
     best = max(np.abs(correlation[list(rows), list(order)]).sum() for rows, order in tried)
     assert np.abs(correlation[factors, matched]).sum() == pytest.approx(best)
+
+
+def test_factors_that_never_vary_are_named_with_the_way_out():
+    rng = np.random.default_rng(0)
+    z = np.concatenate([rng.normal(size=(100, 3)), np.ones((100, 7))], axis=1)
+    way = r"score `z\[:, ident3d.factors.varying\(z\)\]`, which `data.varying` names"
+    with pytest.raises(ValueError, match=f"10 factors, got 3; 7 of them never vary: {way}"):
+        mcc(z, z[:, :3])
+    with pytest.warns(UserWarning, match=f"`z` never changes in column 3, 4, .*; {way}"):
+        assert linear_r2(z, z[:, :3]) == pytest.approx(0.3)
+    varying = z[:, varying_factors(z)]
+    assert mcc(varying, z[:, :3]) == pytest.approx(1)
+    assert linear_r2(varying, z[:, :3]) == pytest.approx(1)

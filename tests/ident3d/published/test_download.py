@@ -1,10 +1,7 @@
 """Downloads from a local server that drops connections, ignores ranges and sends wrong bytes."""
 
-import contextlib
 import hashlib
-import http.server
 import json
-import re
 import signal
 import socket
 import subprocess
@@ -12,10 +9,9 @@ import sys
 import textwrap
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -24,69 +20,9 @@ from ident3d.errors import DataError
 from ident3d.published import downloading
 from ident3d.published.catalogue import CATALOGUE, PublishedSet
 from ident3d.published.downloading import download, publisher_sums
+from tests.support.server import DATA, Behaviour, serving
 
-DATA = np.random.default_rng(0).bytes(300_000)
 MD5 = hashlib.md5(DATA).hexdigest()
-
-
-@dataclass
-class Behaviour:
-    """How the server misbehaves, and what it saw."""
-
-    data: bytes = DATA
-    most: int = 1 << 30  # bytes of one answer before the connection drops
-    ranges: bool = True
-    etag: str | None = '"v1"'
-    statuses: list[int] = field(default_factory=list)  # answered first, one each
-    shift: int = 0  # error in the range it sends
-    delay: float = 0.0  # seconds per 10,000 bytes
-    requests: list[dict] = field(default_factory=list)
-
-
-@contextlib.contextmanager
-def serving(behaviour):
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            behaviour.requests.append(dict(self.headers) | {"path": self.path})
-            if behaviour.statuses:
-                self.send_error(behaviour.statuses.pop(0))
-                return
-            asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-            same = self.headers.get("If-Range", behaviour.etag) == behaviour.etag
-            start = int(asked[1]) if asked and behaviour.ranges and same else 0
-            total = len(behaviour.data)
-            if start >= total:
-                self.send_response(416)
-                self.send_header("Content-Range", f"bytes */{total}")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                return
-            self.send_response(206 if start else 200)
-            if start:
-                start += behaviour.shift
-                self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
-            if behaviour.etag:
-                self.send_header("ETag", behaviour.etag)
-            self.send_header("Content-Length", str(total - start))
-            self.end_headers()
-            rest = behaviour.data[start : start + behaviour.most]
-            for offset in range(0, len(rest), 10_000):
-                self.wfile.write(rest[offset : offset + 10_000])
-                time.sleep(behaviour.delay)
-
-        def log_message(self, *arguments):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.handle_error = lambda *arguments: None  # clients are killed on purpose
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/files"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture
