@@ -1,16 +1,27 @@
-"""`ident3d export PATH OUT --format published`."""
+"""`ident3d export PATH OUT --format published|parquet|webdataset`."""
 
 from pathlib import Path
 
 import click
 
+from ..exchange import export_parquet, export_webdataset
 from ..published import export_published
 from .options import echo_json, examples, json_option
 
-FORMATS = {"published": export_published}
+FORMATS = {
+    "published": (export_published, "in the released layout"),
+    "parquet": (export_parquet, "as Parquet files, for datasets.load_dataset and the Hub"),
+    "webdataset": (export_webdataset, "as tar files, for webdataset"),
+}
 
 
-@click.command(epilog=examples("ident3d export 3dident/test released"))
+@click.command(
+    epilog=examples(
+        "ident3d export 3dident/test released",
+        "ident3d export 3dident/train hub --format parquet",
+        "ident3d export 3dident/train tars --format webdataset",
+    )
+)
 @click.argument("path", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option(
@@ -18,13 +29,16 @@ FORMATS = {"published": export_published}
 )
 @json_option
 def export(path: Path, out: Path, layout: str, as_json: bool) -> None:
-    """Write the split at PATH as PNG files and numpy arrays, in the released layout.
+    """Write the split at PATH for other people's code.
 
-    Code written for 3DIdent, or Causal3DIdent where the data has classes, reads OUT. After a kill,
-    the same command goes on where it stopped.
+    `published` is the released layout, PNG files and numpy arrays, which code written for 3DIdent,
+    or Causal3DIdent where the data has classes, reads. `parquet` and `webdataset` hold rendered
+    positives too, and `ident3d import` reads them back. After a kill, the same command goes on
+    where it stopped.
     """
-    folder = FORMATS[layout](path, out)
+    write, how = FORMATS[layout]
+    folder = write(path, out)
     if as_json:
         echo_json({"path": str(folder)})
     else:
-        click.echo(f"{folder}: written in the released layout.")
+        click.echo(f"{folder}: written {how}.")

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from ..dataset import load
+from ..exchange import import_exchanged, is_exchanged
 from ..published import import_published
 from .options import echo, examples, json_option
 
@@ -14,6 +15,7 @@ from .options import echo, examples, json_option
     epilog=examples(
         "ident3d import archives/3dident_train.tar 3dident",
         "ident3d import archives/trainset.tar.gz causal3dident --compress",
+        "ident3d import hub 3dident",
     ),
 )
 @click.argument("source", metavar="SRC", type=click.Path(path_type=Path))
@@ -24,12 +26,18 @@ from .options import echo, examples, json_option
 def import_(source: Path, out: Path, split: str | None, compress: bool, as_json: bool) -> None:
     """Convert a published data set: SRC is its folder, .tar or .tar.gz, as downloaded.
 
-    3DIdent, Causal3DIdent and Multimodal3DIdent are told apart by their files. Several archives go
-    into one OUT. After a kill, the same command goes on where it stopped.
+    3DIdent, Causal3DIdent and Multimodal3DIdent are told apart by their files. SRC may also be a
+    folder that `ident3d export` wrote as Parquet files or for webdataset. Several archives go into
+    one OUT. After a kill, the same command goes on where it stopped.
     """
+    if is_exchanged(source):
+        found = dict.fromkeys(import_exchanged(source, out, split), "exported")
+    else:
+        splits = import_published(source, out, split, compress)
+        found = {published.split: published.origin.title for published in splits}
     records, lines = [], []
-    for published in import_published(source, out, split, compress):
-        data, title = load(out / published.split), published.origin.title
+    for name, title in found.items():
+        data = load(out / name)
         height, width, _ = data.resolution
         lines.append(f"{data.path}: {title}, {len(data):,} images, {height} x {width}.")
         records.append(

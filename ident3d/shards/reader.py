@@ -185,3 +185,9 @@ def image_shape(path: Path) -> tuple[int, ...]:
     """Tell the shape (n, H, W, 3) of a shard's images."""
     with shard_file(path) as file:
         return plain_dataset(file, "images", path).shape
+
+
+def is_compressed(path: Path) -> bool:
+    """Tell whether a shard stores one zstd chunk per image."""
+    with shard_file(path) as file:
+        return plain_dataset(file, "images", path).chunks is not None

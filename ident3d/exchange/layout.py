@@ -1,0 +1,112 @@
+"""What an exported folder holds: files of rows, `ident3d.json` that describes them, a card.
+
+    OUT/README.md                     the dataset card
+    OUT/ident3d.json                  written last: each split's description, files and digests
+    OUT/data/train-00000.parquet ...  or .tar
+
+A row is told by the same names in both formats.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..dataset import Dataset
+from ..errors import DataError
+from ..files import canonical_sha256
+from ..shards import Description, check_split_name
+
+RECORD = "ident3d.json"
+FOLDER = "data"
+_FORMAT = "ident3d-exchange"
+_LIMIT = 64 << 20  # bytes of the record
+_FILE = re.compile(r"[A-Za-z0-9_-]+-\d{5,}\.(parquet|tar)")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a data set, with its rendered positive where there is one; images are PNG."""
+
+    row: int
+    latents: np.ndarray
+    image: bytes
+    label: int | None = None
+    positive_latents: np.ndarray | None = None
+    positive: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split of an exported folder, as `ident3d.json` tells it."""
+
+    description: Description
+    resolution: tuple[int, int, int]
+    shards: tuple[int, ...]  # rows of each shard: they are made again as they were
+    compressed: bool
+    fingerprint: str
+    files: tuple[dict[str, Any], ...]  # name, rows, sha256
+
+    @classmethod
+    def of(cls, data: Dataset, compressed: bool, files: list[dict[str, Any]]) -> "Split":
+        """Describe a split that was written to some files."""
+        shards = tuple(file["rows"] for file in data.files() if file["name"].startswith("shard"))
+        return cls(
+            data.description, data.resolution, shards, compressed, data.fingerprint, tuple(files)
+        )
+
+    def to_record(self) -> dict[str, Any]:
+        """Give the plain JSON form."""
+        return {**vars(self), "description": self.description.to_record()}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "Split":
+        """Read the plain JSON form; raises KeyError, TypeError or ValueError on a foreign one."""
+        height, width, channels = map(int, record["resolution"])
+        files: tuple[dict[str, Any], ...] = tuple(
+            {"name": str(f["name"]), "rows": int(f["rows"]), "sha256": str(f["sha256"])}
+            for f in record["files"]
+        )
+        split = cls(
+            Description.from_record(record["description"]),
+            (height, width, channels),
+            tuple(map(int, record["shards"])),
+            bool(record["compressed"]),
+            str(record["fingerprint"]),
+            files,
+        )
+        rows = sum(file["rows"] for file in files)
+        names_are_plain = all(_FILE.fullmatch(file["name"]) for file in files)
+        sizes_fit = 0 < height <= 4096 and 0 < width <= 4096 and channels == 3
+        if not files or not names_are_plain or not sizes_fit or min(split.shards) < 1:
+            raise ValueError("a name or size is not of its form")
+        if sum(split.shards) != rows:
+            raise ValueError(f"{rows} rows in files, {sum(split.shards)} in shards")
+        return split
+
+
+def read_record(root: Path) -> dict[str, Split]:
+    """Read the splits of an exported folder; past this line names and sizes are trusted."""
+    path = root / RECORD
+    if path.stat().st_size > _LIMIT:
+        raise DataError(f"{path} is too large to describe a data set.")
+    try:
+        record = json.loads(path.read_bytes())
+        digest = record.pop("sha256")
+        if record["format"] != _FORMAT or digest != canonical_sha256(record):
+            raise ValueError("its own digest disagrees")
+        for name in record["splits"]:
+            check_split_name(name)
+        return {name: Split.from_record(split) for name, split in record["splits"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} is damaged or no record of an export ({error}).") from None
+
+
+def make_record(splits: dict[str, Split]) -> dict[str, Any]:
+    """Give the whole file's plain JSON form, with its own digest."""
+    plain = {name: split.to_record() for name, split in splits.items()}
+    record = json.loads(json.dumps({"format": _FORMAT, "version": 1, "splits": plain}))
+    return {**record, "sha256": canonical_sha256(record)}

@@ -1,0 +1,100 @@
+"""Writing a split for the Hub or for webdataset; after a kill, the same call goes on."""
+
+import io
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from ..dataset import Dataset, load
+from ..errors import DataError
+from ..files import Lock, atomic, file_digest, write_bytes, write_json
+from ..progress import progress
+from ..shards.reader import is_compressed
+from .card import card
+from .layout import FOLDER, RECORD, Row, Split, make_record, read_record
+from .parquet import write_parquet
+from .tars import write_tar
+
+_FILE_BYTES = 256 << 20  # of pixels in a file; PNG makes them a third of it
+
+Writer = Callable[[Path, Dataset, Sequence[Row]], None]
+
+
+def export_parquet(path: str | os.PathLike, out: str | os.PathLike) -> Path:
+    """Write one split as Parquet files with `Image` features, its rendered positives included."""
+    return _export(load(path), Path(out), "parquet", write_parquet)
+
+
+def export_webdataset(path: str | os.PathLike, out: str | os.PathLike) -> Path:
+    """Write one split as tar files, its rendered positives included."""
+    return _export(load(path), Path(out), "tar", write_tar)
+
+
+def _export(data: Dataset, out: Path, ending: str, write: Writer) -> Path:
+    (out / FOLDER).mkdir(parents=True, exist_ok=True)
+    with Lock(out):
+        splits = read_record(out) if (out / RECORD).exists() else {}
+        if any(not file["name"].endswith(ending) for s in splits.values() for file in s.files):
+            raise DataError(f"{out} holds an export in another format; export to another folder.")
+        known = splits.get(data.split)
+        if known is not None and known.fingerprint == data.fingerprint:
+            return out
+        mark = out / FOLDER / f".{data.split}-{data.fingerprint[:16]}"
+        others = [path for path in (out / FOLDER).glob(f"{data.split}-*") if path.is_file()]
+        if others and not mark.exists():
+            raise DataError(f"{out} holds other data of split {data.split!r}; remove it first.")
+        mark.touch()  # whose files these are, until the record tells
+        files = _write_files(data, out / FOLDER, ending, write)
+        splits[data.split] = Split.of(
+            data, is_compressed(data.path / data.files()[0]["name"]), files
+        )
+        write_bytes(out / "README.md", card(splits, ending).encode())
+        write_json(out / RECORD, make_record(splits))
+        mark.unlink()
+    return out
+
+
+def _write_files(data: Dataset, folder: Path, ending: str, write: Writer) -> list[dict[str, Any]]:
+    per_image = int(np.prod(data.resolution)) * (1 if data.pairs is None else 2)
+    size = max(1, _FILE_BYTES // per_image)
+    files = []
+    with progress(len(data), "exporting", unit="image") as bar:
+        for number, start in enumerate(range(0, len(data), size)):
+            numbers = np.arange(start, min(start + size, len(data)))
+            path = folder / f"{data.split}-{number:05d}.{ending}"
+            if not path.exists():
+                with atomic(path) as partial:
+                    write(partial, data, _rows(data, numbers))
+            bar.update(len(numbers))
+            digest = file_digest(path)
+            files.append({"name": path.name, "rows": len(numbers), "sha256": digest})
+    return files
+
+
+def _rows(data: Dataset, numbers: np.ndarray) -> list[Row]:
+    threads = min(4, os.cpu_count() or 1)  # Pillow compresses outside the interpreter's lock
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(lambda number: _row(data, number), numbers.tolist()))
+
+
+def _row(data: Dataset, number: int) -> Row:
+    pairs = data.pairs
+    return Row(
+        int(data.rows[number]),
+        data.latents[number],
+        _png(data.images[number]),
+        None if data.classes is None else int(data.classes[number]),
+        None if pairs is None else pairs.latents[number],
+        None if pairs is None else _png(pairs.images[number]),
+    )
+
+
+def _png(image: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(image).save(stream, "PNG", compress_level=3)  # a third of the default's time
+    return stream.getvalue()

@@ -1,0 +1,148 @@
+"""Tar files for webdataset, read with no library but ours; tests/clients reads them with theirs."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+
+import pytest
+
+from ident3d.dataset import load
+from ident3d.errors import DataError
+from ident3d.exchange import export_parquet, export_webdataset, import_exchanged, writing
+from ident3d.files import canonical_sha256, file_digest
+from tests.support.exchanged import round_trip
+from tests.support.helpers import make_dataset
+
+KINDS = {
+    "plain": {},
+    "pairs": {"pairs": "normal:0.1"},
+    "classes": {"classes": 3},
+    "zstd": {"compress": True},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_there_and_back(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(writing, "_FILE_BYTES", 8 * 8 * 3 * 6)  # several files
+    out = round_trip(make_dataset(tmp_path / "data", **KINDS[kind]), tmp_path, "webdataset")
+    assert len(list((out / "data").glob("train-*.tar"))) > 3
+    assert "path: data/train-*.tar" in (out / "README.md").read_text()
+
+
+def test_splits_share_a_folder_and_other_data_is_refused(tmp_path):
+    for split in ("train", "test"):
+        make_dataset(tmp_path / "data", split=split)
+        export_webdataset(tmp_path / "data" / split, tmp_path / "out")
+    export_webdataset(tmp_path / "data" / "test", tmp_path / "out")  # again: nothing to do
+    other = make_dataset(tmp_path / "other", seed=1)
+    with pytest.raises(DataError, match="holds other data of split 'train'; remove it first"):
+        export_webdataset(other.path, tmp_path / "out")
+    with pytest.raises(DataError, match="in another format"):
+        export_parquet(tmp_path / "data" / "train", tmp_path / "out")
+    assert import_exchanged(tmp_path / "out", tmp_path / "back", "test") == ["test"]
+    assert import_exchanged(tmp_path / "out", tmp_path / "back") == ["test", "train"]
+    assert load(tmp_path / "back" / "train").fingerprint
+    with pytest.raises(ValueError, match="`split` must be one of test, train"):
+        import_exchanged(tmp_path / "out", tmp_path / "back", "val")
+
+
+def test_a_folder_with_other_data_is_refused(tmp_path):
+    export_webdataset(make_dataset(tmp_path / "data").path, tmp_path / "out")
+    make_dataset(tmp_path / "back", pairs="normal:0.1")
+    with pytest.raises(DataError, match="holds other data; import to another folder"):
+        import_exchanged(tmp_path / "out", tmp_path / "back")
+
+
+@pytest.fixture
+def exported(tmp_path):
+    return export_webdataset(make_dataset(tmp_path / "data").path, tmp_path / "out")
+
+
+def change_record(exported, change):
+    record = json.loads((exported / "ident3d.json").read_text())
+    record.pop("sha256")
+    change(record["splits"]["train"])
+    text = json.dumps({**record, "sha256": canonical_sha256(record)})
+    (exported / "ident3d.json").write_text(text)
+
+
+def test_damage_is_found(tmp_path, exported):
+    (path,) = (exported / "data").glob("*.tar")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:2000] + b"?" + whole[2001:])
+    with pytest.raises(DataError, match="SHA-256 disagrees"):
+        import_exchanged(exported, tmp_path / "back")
+    path.unlink()
+    with pytest.raises(DataError, match="is missing"):
+        import_exchanged(exported, tmp_path / "back")
+    (exported / "ident3d.json").write_text("{}")
+    with pytest.raises(DataError, match="damaged or no record"):
+        import_exchanged(exported, tmp_path / "back")
+    assert not (tmp_path / "back" / "dataset.json").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda split: split["files"][0].update(name="../train-00000.tar"),
+        lambda split: split.update(resolution=[1 << 20, 8, 3]),
+        lambda split: split.update(shards=[5]),
+        lambda split: split.update(files=[]),
+    ],
+)
+def test_a_hostile_record_is_refused(tmp_path, exported, change):
+    change_record(exported, change)
+    with pytest.raises(DataError, match="damaged or no record of an export"):
+        import_exchanged(exported, tmp_path / "back")
+
+
+def test_a_tar_without_its_rows_is_refused(tmp_path, exported):
+    (path,) = (exported / "data").glob("*.tar")
+    shutil.copy(path, tmp_path / "whole.tar")
+    with tarfile.open(tmp_path / "whole.tar") as whole, tarfile.open(path, "w") as fewer:
+        for member in whole.getmembers()[:9]:
+            fewer.addfile(member, whole.extractfile(member))
+    change_record(exported, lambda split: split["files"][0].update(sha256=file_digest(path)))
+    with pytest.raises(DataError, match="holds fewer rows than it says"):
+        import_exchanged(exported, tmp_path / "back")
+
+
+def test_a_killed_export_goes_on(tmp_path):
+    data = make_dataset(tmp_path / "data", rows=300, shard_size=100)
+    script = """if True:
+        import sys, time
+        from ident3d.exchange import export_webdataset, writing
+        writing._FILE_BYTES = 8 * 8 * 3 * 20
+        write = writing.write_tar
+        def slow(*arguments):
+            time.sleep(0.05)
+            write(*arguments)
+        writing.write_tar = slow
+        export_webdataset(sys.argv[1], sys.argv[2])
+    """
+    arguments = [sys.executable, "-c", script, data.path, tmp_path / "out"]
+    process = subprocess.Popen(arguments)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(list(tmp_path.glob("out/data/*.tar"))) < 3:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "out" / "ident3d.json").exists()
+    kept = {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("out/data/*.tar")}
+    subprocess.run(arguments, check=True)
+    after = {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("out/data/*.tar")}
+    assert len(after) == 15
+    assert kept.items() <= after.items()
+    import_exchanged(tmp_path / "out", tmp_path / "back")
+    assert load(tmp_path / "back").fingerprint == data.fingerprint
+    assert [p.name for p in tmp_path.glob("out/data/*") if p.suffix != ".tar"] == []
+
+
+def test_parquet_without_pyarrow_is_refused_in_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(DataError, match=r"Parquet needs pyarrow .*ident3d\[hub\]"):
+        export_parquet(make_dataset(tmp_path / "data").path, tmp_path / "out")
