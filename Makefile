@@ -27,10 +27,10 @@ test: setup lint
 docs: setup
 	.venv/bin/mkdocs build --strict
 
-# The manual's pages for people who come from other libraries, with those libraries.
+# Bridges to other libraries, and the manual's pages on them, with those libraries themselves.
 clients: setup
 	$(RUN) -m pip install --group clients
-	IDENT3D_CLIENTS=1 $(RUN) -m pytest -q tests/docs/test_pages.py
+	IDENT3D_CLIENTS=1 $(RUN) -m pytest -q -W default tests/clients tests/docs/test_pages.py
 
 speed: setup
 	$(RUN) -m tests.speed

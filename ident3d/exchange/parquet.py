@@ -24,10 +24,8 @@ def write_parquet(path: Path, data: Dataset, rows: Sequence[Row]) -> None:
     with parquet.ParquetWriter(path, schema, compression="none") as writer:  # PNG is compressed
         for start in range(0, len(rows), _GROUP):
             group = rows[start : start + _GROUP]
-            columns = {name: [value(row) for row in group] for name, value in _COLUMNS.items()}
-            writer.write_table(
-                arrow.table({name: columns[name] for name in features}, schema=schema)
-            )
+            columns = {name: [_COLUMNS[name](row) for row in group] for name in features}
+            writer.write_table(arrow.table(columns, schema=schema))
 
 
 def read_parquet(path: Path, images: bool = True) -> Iterator[Row]:
