@@ -30,7 +30,8 @@ from ident3d.errors import choose
 
 from .data.images import Splits
 from .experiments.table4 import EXPERIMENTS
-from .plugins import entry_points, foreign, load_object
+from .plugins import entry_points, foreign, load_object, source_digest
+from .settings.composed import added
 from .settings.experiment import Experiment
 from .settings.run_settings import ImageSettings
 from .training.image_run import records
@@ -82,9 +83,10 @@ class Method(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Foreign:
-    """Whose method it is."""
+    """Whose method it is, and which state of its source: an edited method is run again."""
 
     method: str
+    source: str | None = added(None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +116,11 @@ def is_method(name: str) -> bool:
 
 def experiment(spec: str) -> Experiment:
     """Return the experiment that trains a method on the pairs of `table4/1`, in all its tiers."""
-    model, whose = next(e for e in EXPERIMENTS if e.id == "table4/1"), Foreign(method=spec)
+    model, method = next(e for e in EXPERIMENTS if e.id == "table4/1"), find_method(spec)
+    whose = Foreign(method=spec, source=source_digest(method))
     tiers = {tier: MethodSettings(**vars(s), foreign=whose) for tier, s in model.tiers.items()}
     name, title = f"table4/{spec.replace(':', '.')}", f"{spec}, from outside"
-    return Experiment(name, title, find_method(spec).name, tiers, run, check=Splits)
+    return Experiment(name, title, method.name, tiers, run, check=Splits)
 
 
 def run(

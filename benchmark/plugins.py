@@ -4,11 +4,14 @@ import importlib
 import importlib.metadata
 import os
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ident3d.errors import DataError
+from ident3d.files import canonical_sha256, file_digest
 
 
 @contextmanager
@@ -48,6 +51,31 @@ def load_object(spec: str, what: str) -> Any:
             raise ValueError(f"`{what}` names {attribute!r}, which {module!r} does not have.")
         found = getattr(found, part)
     return found
+
+
+def source_digest(found: Any) -> str | None:
+    """Hash the source of an object's class: its package, or its module and those imported beside.
+
+    None where there is no source file.
+    """
+    name = type(found).__module__
+    module, top = sys.modules.get(name), sys.modules.get(name.partition(".")[0])
+    place = getattr(module, "__file__", None)
+    if place is None or top is None:
+        return None
+    path = Path(place)
+    files = {path}
+    if hasattr(top, "__path__"):
+        files |= {file for root in top.__path__ for file in Path(root).rglob("*.py")}
+    elif path.resolve().parent not in {Path(root).resolve() for root in _installed()}:
+        places = (getattr(other, "__file__", None) for other in list(sys.modules.values()))
+        files |= {file for p in places if p and (file := Path(p)).parent == path.parent}
+    # By content alone: a folder that was moved holds the same method.
+    return canonical_sha256([[file.name, file_digest(file)] for file in sorted(files)])[:16]
+
+
+def _installed() -> list[str]:
+    return [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
 
 
 def entry_points(group: str) -> dict[str, importlib.metadata.EntryPoint]:

@@ -89,6 +89,7 @@ def list_(ids: tuple[str, ...], as_json: bool) -> None:
 @click.option("--out", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="At a time.")
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting.")
+@click.option("--again", is_flag=True, help="Run what has a record already once more, too.")
 @click.option("--dry-run", is_flag=True, help="Say what would be run, and stop.")
 def run(
     ids: tuple[str, ...],
@@ -98,12 +99,14 @@ def run(
     out: Path,
     workers: int,
     changes: tuple[str, ...],
+    again: bool,
     dry_run: bool,
 ) -> None:
     """Run experiments and write one record for each run into OUT.
 
     ID is an experiment such as table1/3, all below a name such as table1, or a pattern such as
-    '*/supervised'. Runs that have a record are skipped; runs that were cut off go on.
+    '*/supervised'. Runs that have a record are skipped; runs that were cut off go on. A method from
+    outside whose source has changed since is run again, and its earlier record set aside.
     """
     from ..experiments import select as experiments
     from ..training.jobs import Job, finished, run_all
@@ -132,8 +135,9 @@ def run(
     done = finished(out, refused)
     for sentence in refused:
         click.echo(f"Not counted: {sentence}", err=True)
-    todo = [job for job in jobs if job.key not in done]
-    click.echo(f"{len(todo)} runs to do, {len(jobs) - len(todo)} already in {out}.")
+    recorded = sum(job.key in done for job in jobs)
+    todo = [job for job in jobs if again or job.key not in done]
+    click.echo(f"{len(todo)} runs to do, {recorded} already in {out}.")
     if without := sum(its is None for _, its in picked):
         click.echo(f"{without} of the rows named have no tier {tier or 'below paper'}.")
     if dry_run:

@@ -25,6 +25,7 @@ from ..settings.run_settings import THEORY
 
 EXPECTED = (ValueError, DataError, OSError)  # their sentence says all; others show their trace
 WORK = ".running"  # below the results: checkpoints of unfinished runs
+REPLACED = ".replaced"  # below the results: records of methods whose source has changed since
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def run(job: Job) -> Path:
         )
         for fields in found if isinstance(found, list) else [found]:
             path = _save(job, dict(fields))
+        _set_aside(job)
         shutil.rmtree(job.folder)
     return path
 
@@ -94,6 +96,20 @@ def _save(job: Job, fields: dict[str, Any]) -> Path:
         "command": job.command,
     }
     return Result(**common | fields).save(job.out, embeddings)
+
+
+def _set_aside(job: Job) -> None:
+    """Move the records of the same run by an earlier state of its source out of the tables."""
+    mine = plain(job.settings)
+    if "source" not in mine:
+        return
+    for result in load_all(job.out, []):
+        earlier = (result.settings or {}).get("source")
+        same = _key(result.experiment, result.tier, result.seed, (result.settings or {}) | mine)
+        if earlier not in (None, mine["source"]) and same == job.key:
+            (job.out / REPLACED).mkdir(exist_ok=True)
+            for path in job.out.glob(f"{result.id}.*"):
+                shutil.move(path, job.out / REPLACED / path.name)
 
 
 def run_all(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Path | Exception]]:

@@ -6,7 +6,7 @@ import click
 
 from ..exchange import export_parquet, export_webdataset
 from ..published import export_published
-from .options import echo_json, examples, json_option
+from .options import echo, examples, json_option
 
 FORMATS = {
     "published": (export_published, "in the released layout"),
@@ -38,7 +38,4 @@ def export(path: Path, out: Path, layout: str, as_json: bool) -> None:
     """
     write, how = FORMATS[layout]
     folder = write(path, out)
-    if as_json:
-        echo_json({"path": str(folder)})
-    else:
-        click.echo(f"{folder}: written {how}.")
+    echo({"path": str(folder)}, f"{folder}: written {how}.", as_json)

@@ -1,4 +1,6 @@
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -106,3 +108,47 @@ def test_what_is_no_method_is_refused(data, tmp_path, capsys):
     settings = row.tiers["tiny"].read({"data": str(data)})
     with pytest.raises(ValueError, match="must return an encoder, got NoneType"):
         methods.run(settings, 0, None, "x")
+
+
+COUNTING = """
+import helper
+
+class Method:
+    name = "counting"
+    def fit(self, task):
+        anchors, _ = next(task.batches())
+        return lambda images: images.reshape(len(images), -1)[:, : helper.COLUMNS].astype("float32")
+"""
+
+
+def test_an_edited_method_is_run_again(data, tmp_path):
+    """In processes, as a user would: a module is imported once."""
+    out = tmp_path / "results"
+    arguments = ["--tier", "tiny", "--set", "steps=2", "--data", str(data), "--out", str(out)]
+
+    def run(*more):
+        command = [sys.executable, "-m", "ident3d", "benchmark", "run", "counting:Method"]
+        done = subprocess.run(
+            [*command, *arguments, *more], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    method, helper = tmp_path / "counting.py", tmp_path / "helper.py"
+    method.write_text(COUNTING)
+    helper.write_text("COLUMNS = 40")
+    assert "1 runs to do, 0 already" in run()
+    (first,) = (r for r in load_all(out) if r.protocol == "clean")
+    assert "0 runs to do, 1 already" in run()
+    assert "1 runs to do, 1 already" in run("--again", "--dry-run")
+    helper.write_text("COLUMNS = 90")  # a module beside it is part of it
+    assert "1 runs to do, 0 already" in run()
+    (second,) = (r for r in load_all(out) if r.protocol == "clean")
+    assert second.scores != first.scores
+    assert {path.stem for path in (out / ".replaced").glob("*.json")} > {first.id}
+    method.write_text(COUNTING + "# a word\n")
+    assert "1 runs to do, 0 already" in run("--dry-run")
+    before = (out / f"{second.id}.json").stat().st_mtime_ns
+    method.write_text(COUNTING)
+    assert "1 runs to do, 1 already" in run("--again")
+    assert (out / f"{second.id}.json").stat().st_mtime_ns > before
