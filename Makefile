@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 RUN = .venv/bin/python
 
-.PHONY: setup demo test speed lint docs clients
+.PHONY: setup demo test speed lint docs clients matrix
 setup: .venv/ready
 
 .venv/ready: pyproject.toml .ci/system-packages
@@ -31,6 +31,10 @@ docs: setup
 clients: setup
 	$(RUN) -m pip install --group clients
 	IDENT3D_CLIENTS=1 $(RUN) -m pytest -q -W default tests/clients tests/docs/test_pages.py
+
+# The core install and the quick start on other Pythons, from a built wheel.
+matrix: setup
+	$(RUN) -m tests.matrix 3.10 3.12 3.13
 
 speed: setup
 	$(RUN) -m tests.speed

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.stats import ks_2samp, wasserstein_distance
 
 from ..conditionals import Conditional
+from ..dataset import Dataset
 from ..errors import choose
 from ..factors import varying
 from ..spaces import UNIT_BOX, Space
@@ -107,7 +108,7 @@ class Audit:
 
 
 def audit(
-    data: PairData,
+    data: Dataset | PairData,
     conditional: Conditional | str | None,
     methods: Sequence[str] | None = None,
     *,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..conditionals import Conditional, Fixed, parse
-from ..dataset import PairedRows
+from ..dataset import Dataset, PairedRows
 from ..errors import choose
 from ..spaces import UNIT_BOX, Space
 from ._candidates import AllImages, PairData
@@ -70,7 +70,7 @@ class Pairs:
 
     def __init__(
         self,
-        data: PairData,
+        data: Dataset | PairData,  # pyright sees no protocol in a class of cached properties
         conditional: Conditional | str | None,
         seed: int,
         *,
@@ -95,7 +95,7 @@ class Pairs:
         self.negatives_per_anchor = _count(negatives_per_anchor, "negatives_per_anchor")
         self.space = space
         looked_up, exact = self.method in LOOKUPS, self.method == "exact"
-        pool: PairData | AllImages = data
+        pool: Dataset | PairData | AllImages = data
         if candidates == "all" and data.pairs is not None:
             pool = AllImages(data, data.pairs)
         rendered = data.pairs if exact and pool is data else None
