@@ -105,6 +105,7 @@ def run(page, folder):
         "PATH": os.pathsep.join([bin_folder, os.environ["PATH"]]),
         "PYTHONPATH": str(folder),
         "MPLBACKEND": "agg",
+        "OMP_NUM_THREADS": "1",  # two threads that wait for each other on a busy machine take ages
         "IDENT3D_REPO": str(ROOT),
     }
     return subprocess.run(
