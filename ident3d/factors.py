@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import choose
+from .outside import as_reals
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def columns(selection: str | Sequence[str], factors: Sequence[Factor] = FACTORS)
 
 def as_latents(values: np.ndarray, factors: Sequence[Factor] = FACTORS) -> np.ndarray:
     """Check unit latents where they enter the package; past this line they are trusted."""
-    latents = np.ascontiguousarray(values, dtype=np.float32)
+    latents = np.ascontiguousarray(as_reals(values, "latents", np.float32))
     if latents.ndim != 2 or latents.shape[1] != len(factors):
         raise ValueError(f"`latents` must have shape (n, {len(factors)}), got {latents.shape}.")
     if not np.isfinite(latents).all():

@@ -1,6 +1,5 @@
 """Which files a data set is made of, what is there already, and whether it may be continued."""
 
-import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +9,8 @@ import numpy as np
 
 from ident3d.errors import DataError
 from ident3d.files import Lock, write_json
+from ident3d.outside import parse_json, read_plain
+from ident3d.outside.strict_json import MAX_BYTES
 from ident3d.shards import MANIFEST, Description, ShardWriter, read_manifest, shard_name
 from ident3d.shards.manifest import check_split_name
 from ident3d.shards.reader import read_columns
@@ -150,7 +151,7 @@ def _begun(root: Path, split: str) -> dict[str, Any] | None:
     path = root / split / ".work" / "plan"
     if path.exists():
         try:
-            begun = json.loads(path.read_text())
+            begun = parse_json(read_plain(path, MAX_BYTES))
             Description.from_record(begun["description"])
             return begun | {"counts": list(map(int, begun["counts"]))}
         except (ValueError, KeyError, TypeError) as error:

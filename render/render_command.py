@@ -8,8 +8,9 @@ import click
 import numpy as np
 
 from ident3d.commands.options import echo_json, examples, json_option, option, options_of
-from ident3d.errors import DataError, choose
+from ident3d.errors import choose
 from ident3d.factors import as_latents
+from ident3d.outside import read_npy
 from ident3d.progress import Tracker, duration
 
 from .build import Build, declare
@@ -153,13 +154,7 @@ def _held(text: str) -> dict[str, float]:
 
 
 def _read_latents(path: Path) -> np.ndarray:
-    try:
-        latents = np.load(path, allow_pickle=False)
-        if latents.dtype.kind not in "fiu":
-            raise ValueError(f"its type is {latents.dtype}")
-    except (ValueError, EOFError, AttributeError) as error:
-        raise DataError(f"{path} is not a .npy file of numbers ({error}).") from None
-    latents = as_latents(latents)
+    latents = as_latents(read_npy(path))
     if len(latents) == 0:
         raise ValueError(f"`latents` must have rows; {path} has none.")
     return latents

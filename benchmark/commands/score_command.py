@@ -14,7 +14,7 @@ from ident3d.errors import DataError, choose
 
 from ..results.embeddings import finite, read_embeddings
 from ..results.records import image_record
-from ..results.strict_json import read_json
+from ..results.schema import read_json
 from ..scoring.protocols import HELD_OUT, OLD, PROTOCOLS, TODAY, scored_rows
 
 _path = click.Path(path_type=Path)

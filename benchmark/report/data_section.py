@@ -9,7 +9,7 @@ from PIL import Image
 
 from ident3d.errors import DataError
 
-from ..results.strict_json import plain, read_json
+from ..results.schema import plain, read_json
 
 MAX_FIGURE = 30_000_000  # bytes
 MAX_LINES = 200  # of an audit

@@ -6,6 +6,7 @@ import numpy as np
 
 from ident3d.errors import DataError
 from ident3d.files import atomic
+from ident3d.outside import read_npy
 
 MAX_VALUE = 1e15  # squares and sums of embeddings stay finite
 
@@ -22,16 +23,13 @@ def read_embeddings(path: Path) -> np.ndarray:
     """Read a plain .npy matrix; never a pickle, never an archive: those run code."""
     if not path.is_file():
         raise DataError(f"{path} is missing; it must hold the embeddings, a .npy file.")
-    try:
-        array = np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, OSError, OverflowError) as error:
-        raise DataError(f"{path} is no plain .npy matrix: {str(error)[:200]}") from error
-    if array.ndim != 2 or array.dtype.kind not in "fiu" or len(array) < 2 or not array.shape[1]:
+    array = read_npy(path)
+    if array.ndim != 2 or len(array) < 2 or not array.shape[1]:
         raise DataError(
             f"{path} must hold numbers of shape (n, k) in 2 rows or more, "
             f"got {array.dtype} {array.shape}."
         )
-    return finite(np.array(array), str(path))
+    return finite(array, str(path))
 
 
 def finite(embeddings: np.ndarray, what: str) -> np.ndarray:

@@ -21,7 +21,7 @@ from ident3d.files import canonical_sha256, file_digest, write_bytes
 from ..scoring import PROVABLE
 from .embeddings import read_embeddings, save_embeddings
 from .result import MAX_DIM, Result, load
-from .strict_json import read_json, stated
+from .schema import read_json, stated
 
 MAX_EMBEDDINGS = 600_000_000  # bytes of one file: 250,000 rows of 256 doubles fit
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]

@@ -17,10 +17,11 @@ from msgspec import Meta, Struct
 
 from ident3d.errors import DataError
 from ident3d.files import sha256, write_bytes
+from ident3d.outside import parse_json
 
 from ..scoring.protocols import PROTOCOLS
 from .embeddings import save_embeddings
-from .strict_json import MAX_LIST, MAX_NAME, Name, parse_json, plain, read_json, shaped, stated
+from .schema import MAX_LIST, MAX_NAME, Name, plain, read_json, shaped, stated
 
 KIND = "ident3d-result"  # what tells a record from any other JSON file
 VERSIONS = (1, 2)  # 2 has the protocols `held-out` and `as-released`, and controls

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from ident3d.errors import DataError
+from ident3d.outside import as_reals
 from ident3d.progress import progress
 
 from ..plugins import foreign, load_object
@@ -45,7 +46,8 @@ def embed(
         for part in _batches(count, batch):
             some = images[part if rows is None else rows[part]]
             with foreign("The encoder"):
-                found = np.asarray(run(some), np.float32)
+                found = run(some)
+            found = as_reals(found, "encoder", np.float32)
             if found.ndim != 2 or len(found) != len(some):
                 raise ValueError(
                     f"`encoder` must turn {len(some)} images into as many rows "

@@ -18,12 +18,13 @@ import numpy as np
 from ..dataset import Dataset
 from ..errors import DataError
 from ..files import canonical_sha256
+from ..outside import parse_json, read_plain
+from ..outside.strict_json import MAX_BYTES
 from ..shards import Description, check_split_name
 
 RECORD = "ident3d.json"
 FOLDER = "data"
 _FORMAT = "ident3d-exchange"
-_LIMIT = 64 << 20  # bytes of the record
 _FILE = re.compile(r"[A-Za-z0-9_-]+-\d{5,}\.(parquet|tar)")
 
 
@@ -91,10 +92,8 @@ class Split:
 def read_record(root: Path) -> dict[str, Split]:
     """Read the splits of an exported folder; past this line names and sizes are trusted."""
     path = root / RECORD
-    if path.stat().st_size > _LIMIT:
-        raise DataError(f"{path} is too large to describe a data set.")
     try:
-        record = json.loads(path.read_bytes())
+        record = parse_json(read_plain(path, MAX_BYTES))
         digest = record.pop("sha256")
         if record["format"] != _FORMAT or digest != canonical_sha256(record):
             raise ValueError("its own digest disagrees")

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..dataset import Dataset
 from ..errors import DataError
+from ..outside import parse_json, parse_npy
 from ..published.archive import walk
 from .layout import Row
 
@@ -58,17 +59,17 @@ def _parts(row: Row) -> dict[str, bytes]:
 
 def _row(path: Path, key: str, parts: dict[str, bytes]) -> Row:
     try:
-        about = json.loads(parts["json"])
+        about = parse_json(parts["json"])
         positive = parts.get("positive.latents.npy")
         return Row(
             int(about["row"]),
-            _array(parts["latents.npy"]),
+            parse_npy(parts["latents.npy"], "latents.npy"),
             parts["png"],
             about.get("class"),
-            None if positive is None else _array(positive),
+            None if positive is None else parse_npy(positive, "positive.latents.npy"),
             parts.get("positive.png"),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, DataError) as error:
         raise DataError(f"{path} holds a row {key!r} not of ident3d's form ({error!r}).") from None
 
 
@@ -76,7 +77,3 @@ def _npy(values: np.ndarray) -> bytes:
     stream = io.BytesIO()
     np.save(stream, values, allow_pickle=False)
     return stream.getvalue()
-
-
-def _array(content: bytes) -> np.ndarray:
-    return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)

@@ -8,7 +8,6 @@ classes, each class has its own part and a search stays inside one class.
 """
 
 import contextlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from ..errors import DataError, choose
 from ..factors import Factor, varying
 from ..files import sha256, write_bytes, write_json
+from ..outside import parse_json, read_plain
 from .faiss_ivf import Found, NearestRows, Settings, from_bytes
 from .parts import Draw, build_part, merge_certificates, read_bytes
 from .tuning import Certificate, Queries, draws_near
@@ -206,9 +206,7 @@ class Index:
 
     @classmethod
     def _read(cls, path: Path, data: Data, weights: np.ndarray) -> "Index":
-        if path.stat().st_size > _RECORD_LIMIT:
-            raise DataError(f"{path} is too large to be an index's description")
-        record = json.loads(path.read_bytes())
+        record = parse_json(read_plain(path, _RECORD_LIMIT))
         if (record["format"], record["version"]) != (FORMAT, VERSION):
             raise DataError(f"{path} has another format or version")
         if record["fingerprint"] != data.fingerprint or record["weights"] != weights.tolist():

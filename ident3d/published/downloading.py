@@ -1,7 +1,6 @@
 """Fetching published archives: resumes, retries, and checks what came against its MD5."""
 
 import http.client
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from urllib.parse import urljoin
 
 from ..errors import DataError, choose
 from ..files import file_digest, publish
+from ..outside import parse_json
 from .catalogue import CATALOGUE
 from .transfer import byte_progress, check_url, fetch, open_url
 
@@ -58,7 +58,7 @@ def publisher_sums(api: str) -> dict[str, str]:
     """Ask the publisher for the MD5 of each file; an empty answer if it does not tell."""
     try:
         with open_url(api) as response:
-            files = json.loads(response.read(1 << 24))["files"]
+            files = parse_json(response.read(1 << 24))["files"]
         sums = {str(file["key"]): str(file["checksum"]) for file in files}
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         return {}

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..factors import FACTORS, as_latents, to_scene
+from ..outside import parse_npy
 
 _ROUNDING = 1e-6  # a float32 at the edge of the box may lie this far outside
 
@@ -101,11 +102,8 @@ def _unit(latents: np.ndarray, name: str) -> np.ndarray:
 
 
 def _read_npy(data: bytes, name: str) -> np.ndarray:
-    """Read a numpy array of floats; an array of Python objects would be a pickle, so it is not."""
-    try:
-        values = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, MemoryError, OverflowError, TypeError, EOFError):
-        raise DataError(f"{name} is damaged, or not an array of numbers.") from None
+    """Read a matrix of floats."""
+    values = parse_npy(data, name)
     if values.dtype.kind != "f" or values.ndim != 2 or len(values) == 0:
         raise DataError(
             f"{name} must hold floats of shape (n, 10), got {values.dtype} {values.shape}."

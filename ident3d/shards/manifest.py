@@ -15,6 +15,8 @@ import numpy as np
 from ..errors import DataError
 from ..factors import FACTORS, Factor
 from ..files import Lock, canonical_sha256, file_digest, write_json
+from ..outside import parse_json, read_json, read_plain
+from ..outside.strict_json import MAX_BYTES
 from .reader import image_shape
 
 FORMAT = "ident3d"
@@ -22,7 +24,6 @@ FORMAT_VERSION = 1
 MANIFEST = "dataset.json"
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FILE_NAME = re.compile(r"(shard|pairs)-\d{5,}\.h5")
-_MANIFEST_LIMIT = 64 << 20  # bytes; a manifest of a million shards is smaller
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,16 @@ class Description:
     def from_record(cls, record: dict[str, Any]) -> "Description":
         """Read the plain JSON form; raises KeyError, TypeError or ValueError on a foreign one."""
         names = record["class_names"]
-        return cls(
+        found = cls(
             factors=tuple(Factor(**factor) for factor in record["factors"]),
             seed=record["seed"],
             settings=dict(record["settings"]),
             pairs=record["pairs"],
-            class_names=None if names is None else tuple(map(str, names)),
+            class_names=None if names is None else tuple(names),
             command=record["command"],
         )
+        _check_types(found)
+        return found
 
     def attributes(self) -> dict[str, Any]:
         """Spell it out as HDF5 attributes, readable with no ident3d at hand."""
@@ -71,6 +74,20 @@ class Description:
         }
 
 
+def _check_types(found: Description) -> None:
+    texts = [text for f in found.factors for text in (f.name, f.group, f.unit)]
+    numbers = [number for f in found.factors for number in (f.low, f.high)]
+    texts += [*(found.class_names or ()), *found.settings]
+    texts += [text for text in (found.pairs, found.command) if text is not None]
+    plain = (*found.settings.values(), found.seed)
+    if not (found.factors and all(isinstance(text, str) for text in texts)):
+        raise TypeError("a name is not text")
+    if not all(type(number) in (int, float) for number in numbers):
+        raise TypeError("a factor's range is not of numbers")
+    if not all(value is None or type(value) in (str, int, float, bool) for value in plain):
+        raise TypeError("a setting or the seed is not plain")
+
+
 def shard_name(number: int, kind: str = "shard") -> str:
     """Name a shard: `shard-00007.h5`, or `pairs-00007.h5` for the positives of the same rows."""
     return f"{kind}-{number:05d}.h5"
@@ -84,10 +101,8 @@ def file_entry(path: Path, name: str, rows: int) -> dict[str, Any]:
 def read_manifest(root: Path) -> dict[str, Any]:
     """Read and check `dataset.json`: past this line its names, counts and types are trusted."""
     path = root / MANIFEST
-    if path.stat().st_size > _MANIFEST_LIMIT:
-        raise DataError(f"{path} is too large to be a manifest.")
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = parse_json(read_plain(path, MAX_BYTES))
         foreign = manifest.get("format") != FORMAT
         version = 0 if foreign else int(manifest["version"])
     except (ValueError, AttributeError, KeyError, TypeError):
@@ -106,6 +121,8 @@ def read_manifest(root: Path) -> dict[str, Any]:
     try:
         for split, entry in manifest["splits"].items():
             _check_split(split, entry)
+        if not manifest["splits"]:
+            raise ValueError("it holds no split")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path} is not a valid manifest ({error!r}).") from None
     return manifest
@@ -151,7 +168,7 @@ def _write_manifest(root: Path, split: str, description: Description) -> None:
 
 def _known_entries(folder: Path, entry: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Entries already hashed: by the manifest there is, or by the writers since."""
-    written = [json.loads(path.read_text()) for path in sorted(folder.glob(".work/*.json"))]
+    written = [read_json(path) for path in sorted(folder.glob(".work/*.json"))]
     return [*(entry["shards"] + entry["pair_shards"] if entry else []), *written]
 
 

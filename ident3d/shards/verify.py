@@ -1,6 +1,5 @@
 """Is a data set whole? Every byte against its SHA-256, every row once, every latent in its box."""
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from ..dataset import Dataset
 from ..errors import DataError
 from ..factors import as_latents
 from ..files import file_digest
+from ..outside import read_json
 from .reader import plain_dataset, shard_file
 
 
@@ -82,9 +82,9 @@ def _index_problems(folder: Path) -> Iterator[str]:
     """Look-up indexes are optional; where there is one, its digest must hold."""
     for index in sorted({path.with_suffix(".faiss") for path in folder.glob("index*.*")}):
         try:
-            record = json.loads(index.with_suffix(".json").read_bytes())
+            record = read_json(index.with_suffix(".json"))
             whole = file_digest(index) == record["sha256"]
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, DataError, KeyError, TypeError):
             whole = False
         if not whole:
             yield f"{index.name} or its .json is damaged; `ident3d index {folder}` rebuilds it."

@@ -24,6 +24,7 @@ import numpy as np
 from ..errors import DataError
 from ..factors import as_latents
 from ..files import Lock, publish, settle, sha256, write_bytes, write_json
+from ..outside import read_json
 from .manifest import Description, file_entry
 
 _RECORD = struct.Struct("<qI")  # position in the shard, CRC-32 of the image
@@ -128,7 +129,7 @@ class ShardWriter:
         self._journal.unlink(missing_ok=True)
         if not self._entry.exists():  # the manifest has it already
             return file_entry(self.path, self.path.name, len(self.rows))
-        return json.loads(self._entry.read_text())
+        return read_json(self._entry)
 
     def _open_journal(self) -> IO[bytes]:
         """Open the journal, keep its whole records, cut a torn one off the end."""

@@ -334,6 +334,7 @@ def test_nothing_is_printed_when_the_interpreter_ends(tmp_path):
 
 def test_files_are_closed_with_the_images(tmp_path):
     images = make_dataset(tmp_path).images
+    gc.collect()  # what earlier tests left behind
     before = len(os.listdir("/proc/self/fd"))
     images[:]
     assert len(os.listdir("/proc/self/fd")) == before + 3

@@ -84,8 +84,8 @@ def test_noise_scores_near_0(capsys, data, tmp_path):
         (np.zeros(240), "shape \\(n, k\\)"),
         (np.full((240, 10), np.nan), "row 0 holds nan"),
         (np.full((240, 10), 1e200), "below 1e\\+15"),
-        (np.zeros((240, 10), bool), "must hold numbers"),
-        (np.array([{}] * 240), "no plain .npy"),
+        (np.zeros((240, 10), bool), "must hold real numbers, got bool"),
+        (np.array([{}] * 240), "must hold real numbers, got object"),
     ],
 )
 def test_what_does_not_fit_is_refused(capsys, data, tmp_path, embeddings, reason):

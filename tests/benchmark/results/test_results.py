@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ident3d.benchmark.results import Result, commit, environment, load, load_all
-from ident3d.benchmark.results.strict_json import parse_json
 
 from ident3d.errors import DataError
+from ident3d.outside import parse_json
 from tests.support.samples import record
 
 
@@ -124,7 +124,7 @@ def test_a_bad_record_is_refused_in_one_sentence(tmp_path, why):
 def test_a_huge_file_and_bad_bytes_are_refused(tmp_path):
     path = tmp_path / "record.json"
     path.write_bytes(b" " * 9_000_000)
-    with pytest.raises(DataError, match="at most 8000000"):
+    with pytest.raises(DataError, match="more than 8,000,000 bytes"):
         load(path)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match="no valid JSON"):

@@ -169,7 +169,7 @@ NAN[7, 0] = np.nan
         ({RAW: npy(np.zeros(12, np.float32))}, r"shape \(n, 10\), got float32 \(12,\)"),
         ({RAW: npy(np.zeros((0, 10), np.float32))}, r"got float32 \(0, 10\)"),
         ({RAW: npy(np.zeros((12, 10), complex))}, "got complex128"),
-        ({RAW: OBJECTS.getvalue()}, "not an array of numbers"),
+        ({RAW: OBJECTS.getvalue()}, "must hold real numbers, got object"),
         ({RAW: b"\x80\x04."}, "not an array of numbers"),
         ({RAW: npy(OUTSIDE)}, r"row 3 has beta = 1\.5"),
         ({RAW: npy(NAN)}, "row 7 holds NaN"),

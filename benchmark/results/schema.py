@@ -1,15 +1,12 @@
-"""JSON that comes from strangers: strict parsing, limits on everything, errors in a sentence.
+"""What records and entries may hold: limits on everything, errors in a sentence.
 
-msgspec checks a value against a type. What it does not know is done here: it takes the last of two
-equal keys, and any character in a text.
+msgspec checks a value against a type. What it does not know is done here: it takes any character
+in a text, and lists and numbers of any size.
 """
 
-import json
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -17,10 +14,9 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from ident3d.errors import DataError
+from ident3d import outside
 
 MAX_BYTES = 8_000_000  # of one JSON file
-MAX_NESTED = 32  # brackets inside brackets in a file
 MAX_NAME = 120  # characters of a method, an experiment, a key
 MAX_TEXT = 4_000  # characters of a command or a setting
 MAX_LIST = 20_000  # points of a curve
@@ -32,27 +28,8 @@ T = TypeVar("T")
 
 
 def read_json(path: Path) -> Any:
-    """Parse a JSON file of limited size; no NaN, no infinity, no key twice, no link."""
-    try:
-        if not path.exists() and not path.is_symlink():
-            raise DataError(f"{path} does not exist; name a JSON file that does.")
-        if path.is_symlink() or not path.is_file():
-            raise DataError(f"{path} must be a plain file, not a link or a folder.")
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise DataError(f"{path} has {size} bytes; a record holds at most {MAX_BYTES}.")
-        return parse_json(path.read_text("utf-8"))
-    except ValueError as error:  # also bad UTF-8
-        raise DataError(f"{path} is no valid JSON: {error}.") from error
-
-
-def parse_json(source: str) -> Any:
-    """Parse JSON text as strictly as `read_json`; raises `ValueError`."""
-    if _nesting(source) > MAX_NESTED:  # before the parser, which recurses
-        raise ValueError("nested too deeply")
-    return json.loads(
-        source, parse_constant=_no_constant, parse_int=_integer, object_pairs_hook=_unique
-    )
+    """Read the JSON file of a record: of limited size, and no link."""
+    return outside.read_json(path, MAX_BYTES, follow=False)
 
 
 def stated(found: Any, shape: type[T], versions: Sequence[int] = (1,)) -> T:
@@ -120,36 +97,6 @@ def _text(value: Any, what: str, limit: int = MAX_TEXT) -> str:
 def _limit(length: int, limit: int, what: str, unit: str) -> None:
     if length > limit:
         raise ValueError(f"`{what}` must have at most {limit} {unit}, got {length}.")
-
-
-def _nesting(source: str) -> int:
-    """Count how deep brackets stand in brackets, in linear time.
-
-    Right as far as the text is JSON, and no parser reads further.
-    """
-    # Without escapes, every second piece between quotation marks lies outside the strings.
-    outside = "".join(source.replace("\\\\", "").replace('\\"', "").split('"')[::2])
-    brackets = re.sub(r"[^][{}]+", "", outside)
-    return max(accumulate(1 if b in "[{" else -1 for b in brackets), default=0)
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > 20:  # reading a long one takes quadratic time
-        raise ValueError(f"the integer {digits[:20]}... does not fit in 64 bits")
-    return int(digits)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        counts = Counter(key for key, _ in pairs)
-        twice = next(key for key, count in counts.items() if count > 1)
-        raise ValueError(f"the key {twice[:MAX_NAME]!r} stands twice")
-    return found
 
 
 _WORDS = {

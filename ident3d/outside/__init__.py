@@ -1,0 +1,10 @@
+"""What comes from outside is hostile until read here: plain files, strict JSON, numbers in .npy."""
+
+from .npy import parse_npy as parse_npy
+from .npy import read_npy as read_npy
+from .plain_files import open_plain as open_plain
+from .plain_files import read_plain as read_plain
+from .reals import as_reals as as_reals
+from .strict_json import parse_json as parse_json
+from .strict_json import read_json as read_json
+from .text import printable as printable
