@@ -75,7 +75,7 @@ def file_digest(
     return digest.hexdigest()
 
 
-def sha256(content: bytes) -> str:
+def sha256(content: bytes | memoryview) -> str:
     """Hash some bytes."""
     return hashlib.sha256(content).hexdigest()
 

@@ -1,6 +1,7 @@
 """Checkpoints: one safetensors file whose header holds the rest as JSON. No pickle anywhere.
 
-A checkpoint is replaced atomically, so the one that is there is whole.
+A checkpoint is replaced atomically, so the one that is there is whole. A digest over all it holds
+finds what a disk changes later: a run never goes on from other weights than it stopped at.
 """
 
 import json
@@ -14,11 +15,12 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ident3d.errors import DataError
-from ident3d.files import atomic
+from ident3d.files import atomic, canonical_sha256, sha256
+from ident3d.outside import parse_json
 
 from .gradients import random_states, set_random_states
 
-FORMAT = 1
+FORMAT = 2  # 2 has the digest
 _HEADER = "ident3d-checkpoint"
 
 
@@ -41,10 +43,11 @@ def save(
         tensors |= {f"module.{name}.{key}": t for key, t in module.state_dict().items()}
     for index, entries in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{key}": t for key, t in entries.items()}
-    header = {_HEADER: json.dumps({"format": FORMAT, "state": dict(state)}, allow_nan=False)}
+    tensors = {key: t.contiguous() for key, t in tensors.items()}
+    header = {"format": FORMAT, "state": dict(state), "sha256": _digest(state, tensors)}
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic(path) as partial:
-        save_file({key: t.contiguous() for key, t in tensors.items()}, partial, metadata=header)
+        save_file(tensors, partial, metadata={_HEADER: json.dumps(header, allow_nan=False)})
 
 
 def restore(
@@ -65,12 +68,28 @@ def restore(
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     try:
         with safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {})[_HEADER])
+            header = parse_json((file.metadata() or {})[_HEADER])
             if header["format"] != FORMAT:
                 raise ValueError(header["format"])
-            return header["state"], {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        whole = header["sha256"] == _digest(header["state"], tensors)
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
         raise DataError(f"{path} is no checkpoint of this version; delete it.") from error
+    if not whole:
+        raise DataError(f"{path} was damaged: its digest disagrees; delete it to start afresh.")
+    return header["state"], tensors
+
+
+def _digest(state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    parts = {
+        key: [
+            str(t.dtype),
+            list(t.shape),
+            sha256(t.cpu().reshape(-1).view(torch.uint8).numpy().data),
+        ]
+        for key, t in tensors.items()
+    }
+    return canonical_sha256({"state": dict(state), "tensors": parts})
 
 
 def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

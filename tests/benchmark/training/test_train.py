@@ -102,6 +102,15 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, damage):
         run(checkpoint=tmp_path / "c")
 
 
+def test_a_flipped_bit_in_a_checkpoint_is_found(tmp_path):
+    run(replace(SETTINGS, checkpoint_seconds=0), tmp_path / "c")
+    content = bytearray((tmp_path / "c").read_bytes())
+    content[-1] ^= 1  # of a tensor: the header is whole
+    (tmp_path / "c").write_bytes(content)
+    with pytest.raises(DataError, match="its digest disagrees"):
+        run(checkpoint=tmp_path / "c")
+
+
 def test_a_kill_while_saving_leaves_the_old_checkpoint(tmp_path, monkeypatch):
     encoder = make_encoder()
     optimizer = torch.optim.Adam(encoder.parameters())
@@ -259,10 +268,10 @@ def test_killed_by_the_system_an_experiment_goes_on(tmp_path):
         command = [sys.executable, "-c", KILLED_RUN, str(limit), *options, str(out)]
         return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
-    def record(out):
-        (path,) = out.glob("*.json")
-        found = json.loads(path.read_text())
-        return {key: found[key] for key in ("scores", "curves", "points", "correlation")}
+    def records(out):
+        found = {path.name: json.loads(path.read_text()) for path in out.glob("*.json")}
+        kept = ("scores", "curves", "points", "correlation")
+        return {name: {key: one[key] for key in kept} for name, one in found.items()}
 
     assert execute(0, tmp_path / "whole").returncode == 0
     for kill_at in (2, 17):
@@ -270,6 +279,6 @@ def test_killed_by_the_system_an_experiment_goes_on(tmp_path):
         assert not list((tmp_path / "cut").glob("*.json"))
     finished = execute(0, tmp_path / "cut")
     assert finished.returncode == 0, finished.stderr
-    assert record(tmp_path / "cut") == record(tmp_path / "whole")
+    assert records(tmp_path / "cut") == records(tmp_path / "whole") != {}
     assert not any((tmp_path / "cut" / ".running").iterdir())
     assert "0 runs to do, 1 already" in execute(0, tmp_path / "cut").stdout
