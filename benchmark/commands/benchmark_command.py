@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,15 @@ import click
 
 from ident3d.commands.options import LazyGroup, echo_json, examples, json_option, table
 from ident3d.errors import DataError
+from ident3d.progress import duration
 
-if TYPE_CHECKING:  # both import torch
-    from ..settings.experiment import Published
+if TYPE_CHECKING:  # all of them take seconds to import
+    from ..results import Result
+    from ..settings.composed import Composed
+    from ..settings.experiment import Experiment, Published
     from ..training.jobs import Job
 
+_path = click.Path(path_type=Path)
 # name -> (where the click command lives, the line `ident3d benchmark --help` shows)
 COMMANDS = {
     name: (f"ident3d.benchmark.commands.{place}", line)
@@ -70,6 +75,43 @@ def list_(ids: tuple[str, ...], as_json: bool) -> None:
     click.echo(table(rows, ["id", "method", "published", "what"]))
 
 
+def row_options(command: Callable) -> Callable:
+    """Add what `run` and `controls` both take: rows, their tier and data, seeds, changes, OUT."""
+    for option in (
+        click.option(
+            "--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting."
+        ),
+        click.option("--out", type=_path, default=Path("results"), show_default=True),
+        click.option(
+            "--seeds", type=click.IntRange(1), default=1, show_default=True, help="Seeds 0, 1, …"
+        ),
+        click.option("--data", type=_path, help="Data set of an image experiment."),
+        click.option(
+            "--tier",
+            help="Size of the run: paper, cpu or small (the same), or tiny (images alone); "
+            "default: the smallest whose data is there.",
+        ),
+        click.argument("ids", nargs=-1, required=True, metavar="ID..."),
+    ):
+        command = option(command)
+    return command
+
+
+def pick_rows(
+    ids: tuple[str, ...], tier: str | None, data: Path | None, changes: tuple[str, ...]
+) -> "list[tuple[Experiment, tuple[str, Composed] | None]]":
+    """Return the rows that `row_options` name, each with its tier and settings; None: no such."""
+    from ..experiments import select as experiments
+
+    changed = dict(map(change_of, changes))
+    chosen = experiments.select(ids)
+    if data is not None:
+        changed["data"] = str(data)
+        if not all(one.check for one in chosen):
+            raise ValueError("`--data` is for image experiments such as table4; leave it out here.")
+    return [(one, experiments.pick_tier(one, tier, changed)) for one in chosen]
+
+
 @click.command(
     epilog=examples(
         "ident3d benchmark run table1/5 --seeds 3 --workers 2",
@@ -78,17 +120,8 @@ def list_(ids: tuple[str, ...], as_json: bool) -> None:
         "ident3d benchmark run 'aninfonce/*' --dry-run",
     )
 )
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option(
-    "--tier",
-    help="Size of the run: paper, cpu or small (the same), or tiny (images alone); "
-    "default: the smallest whose data is there.",
-)
-@click.option("--data", type=click.Path(path_type=Path), help="Data set of an image experiment.")
-@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Seeds 0, 1, …")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@row_options
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="At a time.")
-@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting.")
 @click.option("--again", is_flag=True, help="Run what has a record already once more, too.")
 @click.option("--dry-run", is_flag=True, help="Say what would be run, and stop.")
 def run(
@@ -112,13 +145,7 @@ def run(
     from ..training.jobs import Job, finished, run_all
 
     command = shlex.join(["ident3d", *sys.argv[1:]])
-    changed = dict(change_of(text) for text in changes)
-    if data is not None:
-        changed["data"] = str(data)
-    chosen = experiments.select(ids)
-    if data is not None and not all(one.check for one in chosen):
-        raise ValueError("`--data` is for image experiments, such as table4; leave it out here.")
-    picked = [(one, experiments.pick_tier(one, tier, changed)) for one in chosen]
+    picked = pick_rows(ids, tier, data, changes)
     jobs = [
         Job(experiment, its[0], its[1].pinned(), seed, out, command)
         for experiment, its in picked
@@ -126,7 +153,7 @@ def run(
         for seed in range(seeds)
     ]
     if not jobs:
-        known = ", ".join(dict.fromkeys(name for one in chosen for name in one.tiers))
+        known = ", ".join(dict.fromkeys(name for one, _ in picked for name in one.tiers))
         raise ValueError(f"`--tier` of {' '.join(ids)} must be one of {known}; got {tier}.")
     if tier is None:
         for name in dict.fromkeys(job.tier for job in jobs):
@@ -162,11 +189,15 @@ def _told(job: "Job", outcome: Path | Exception) -> bool:
         click.echo(f"{job.label}: {outcome}", err=True)
         return False
     result = load(outcome)
-    shown = ", ".join(
-        f"{name} {value:.4f}" for name, value in result.scores.items() if isinstance(value, float)
-    )
-    click.echo(f"{job.label}: {shown} ({result.seconds or 0:.0f} s)")
+    click.echo(f"{job.label}: {show_scores(result, result.scores)}")
     return True
+
+
+def show_scores(result: "Result", names: Iterable[str]) -> str:
+    """Write some scores of a record, those that are plain numbers, and the time it took."""
+    found = {name: result.scores.get(name) for name in names}
+    shown = [f"{name} {value:.4f}" for name, value in found.items() if isinstance(value, float)]
+    return f"{', '.join(shown)} ({duration(result.seconds or 0)})"
 
 
 def change_of(text: str) -> tuple[str, str]:

@@ -46,14 +46,6 @@ def simulate(dim: int, draws: int, rng: np.random.Generator) -> np.ndarray:
     return found
 
 
-def above_chance(mcc: float, dim: int) -> float | None:
-    """Return how far from chance (0) to one (1) an MCC stands; None where chance is not known."""
-    if dim not in TABLE:
-        return None
-    mean = TABLE[dim][0]
-    return (mcc - mean) / (1 - mean)
-
-
 def _table() -> str:
     lines = []
     for dim in range(2, 21):

@@ -19,7 +19,9 @@ FEATURES = 1_000  # random ones, at most
 ROWS_PER_FEATURE = 4  # pairs: with fewer, slow directions are found by chance
 PENALTIES = np.logspace(-8, 2, 21)  # of a ridge, relative to the mean eigenvalue
 
-Embed = Callable[[np.ndarray, np.ndarray, np.ndarray, int, np.random.Generator], np.ndarray]
+Array = np.ndarray
+Rng = np.random.Generator
+Embed = Callable[[Array, Array, Array, int, Rng], Array]
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,7 @@ class Control:
     embed: Embed
 
 
-def slow_features(
-    anchors: np.ndarray,
-    positives: np.ndarray,
-    observed: np.ndarray,
-    dim: int,
-    rng: np.random.Generator,
-) -> np.ndarray:
+def slow_features(anchors: Array, positives: Array, observed: Array, dim: int, rng: Rng) -> Array:
     """Embed by linear slow feature analysis (Wiskott and Sejnowski 2002).
 
     The directions in which a pair differs least, compared with the spread of all anchors.
@@ -55,12 +51,8 @@ def slow_features(
 
 
 def random_slow_features(
-    anchors: np.ndarray,
-    positives: np.ndarray,
-    observed: np.ndarray,
-    dim: int,
-    rng: np.random.Generator,
-) -> np.ndarray:
+    anchors: Array, positives: Array, observed: Array, dim: int, rng: Rng
+) -> Array:
     """Embed by slow features of random ones: whitened observations and their random ReLUs."""
     centre, whiten = whitening(anchors)
     columns = whiten.shape[1]
@@ -75,13 +67,7 @@ def random_slow_features(
     return slow_features(features(anchors), features(positives), features(observed), dim, rng)
 
 
-def fast_ica(
-    anchors: np.ndarray,
-    positives: np.ndarray,
-    observed: np.ndarray,
-    dim: int,
-    rng: np.random.Generator,
-) -> np.ndarray:
+def fast_ica(anchors: Array, positives: Array, observed: Array, dim: int, rng: Rng) -> Array:
     """Embed by FastICA of the anchors (Hyvärinen 1999): no pairs, a linear mixing assumed."""
     from sklearn.decomposition import FastICA
     from sklearn.exceptions import ConvergenceWarning

@@ -13,17 +13,8 @@ from ident3d.benchmark.methods import find_method
 from ident3d.benchmark.results import load_all
 
 from ident3d.cli import main
-from tests.support.blobs import make_blobs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_method"
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    root = tmp_path_factory.mktemp("blobs")
-    make_blobs(root, "train", 300, "normal:0.2")
-    make_blobs(root, "test", 240)
-    return root
 
 
 @pytest.fixture
@@ -138,12 +129,12 @@ def test_an_edited_method_is_run_again(data, tmp_path):
     method.write_text(COUNTING)
     helper.write_text("COLUMNS = 40")
     assert "1 runs to do, 0 already" in run()
-    (first,) = (r for r in load_all(out) if r.protocol == "clean")
+    (first,) = (r for r in load_all(out) if r.protocol == "held-out")
     assert "0 runs to do, 1 already" in run()
     assert "1 runs to do, 1 already" in run("--again", "--dry-run")
     helper.write_text("COLUMNS = 90")  # a module beside it is part of it
     assert "1 runs to do, 0 already" in run()
-    (second,) = (r for r in load_all(out) if r.protocol == "clean")
+    (second,) = (r for r in load_all(out) if r.protocol == "held-out")
     assert second.scores != first.scores
     assert {path.stem for path in (out / ".replaced").glob("*.json")} > {first.id}
     method.write_text(COUNTING + "# a word\n")

@@ -10,15 +10,8 @@ import pytest
 import ident3d
 from ident3d.errors import DataError
 from ident3d.exchange import import_exchanged, writing
-from tests.support.exchanged import round_trip, run
+from tests.support.exchanged import KINDS, round_trip, run
 from tests.support.helpers import make_dataset
-
-KINDS = {
-    "plain": {},
-    "pairs": {"pairs": "normal:0.1"},
-    "classes": {"classes": 3},
-    "zstd": {"compress": True},
-}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,12 +1,30 @@
-"""Parsing a command line with the real parsers, without running the command."""
+"""Command lines: parsed by the real parsers without being run, or run and watched."""
 
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from unittest.mock import patch
 
 import click
 
 from ident3d.cli import cli
+
+LIGHT = """import sys
+from ident3d.cli import main
+try: main(sys.argv[1:])
+except SystemExit: pass
+heavy = {'torch', 'bpy', 'faiss', 'numpy', 'scipy', 'h5py'} & set(sys.modules)
+assert not heavy, heavy
+"""
+
+
+def printed_by(*arguments):
+    """What a command prints that must answer at once: it may import nothing heavy."""
+    command = [sys.executable, "-c", LIGHT, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def parse(line):

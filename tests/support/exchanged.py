@@ -7,6 +7,14 @@ from ident3d.cli import cli
 from ident3d.dataset import load
 from ident3d.shards.verify import problems
 
+# What data sets differ in, as `make_dataset` takes it.
+KINDS = {
+    "plain": {},
+    "pairs": {"pairs": "normal:0.1"},
+    "classes": {"classes": 3},
+    "zstd": {"compress": True},
+}
+
 
 def run(*arguments):
     result = CliRunner().invoke(cli, [str(argument) for argument in arguments])

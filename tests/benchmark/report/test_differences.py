@@ -16,7 +16,7 @@ def test_a_synthetic_row_says_what_differs():
     words = "; ".join(of("table2/3", "cpu", dim=4, steps=2000, self_negative=False))
     for part in ("N = 4, not 10", "batch 512, not 6,144", "2,000 steps, not 300,000"):
         assert part in words
-    assert "encoder, not mlp" in words
+    assert "encoder, not mlp" in words and "self-negatives: no, not yes" in words
 
 
 def test_an_image_row_says_what_differs():

@@ -1,11 +1,8 @@
-import pytest
 from click.testing import CliRunner
 from ident3d.benchmark.commands.benchmark_command import benchmark
 from ident3d.benchmark.experiments import EXPERIMENTS
 from ident3d.benchmark.results import load_all
 from ident3d.benchmark.training import control_run
-
-from tests.support.blobs import make_blobs
 
 NAMES = {
     "Control: identity",
@@ -32,14 +29,6 @@ def test_controls_of_a_synthetic_row(tmp_path, monkeypatch):
     assert all("steps" not in r.settings and r.settings["control"]["words"] for r in found)
     r2 = {r.method: r.scores["r2"] for r in found if r.protocol == "held-out"}
     assert r2["Control: random-feature slow features"] > r2["Control: linear slow features"] > 0.3
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    root = tmp_path_factory.mktemp("blobs")
-    make_blobs(root, "train", 300, "normal:0.2")
-    make_blobs(root, "test", 240)
-    return root
 
 
 def test_controls_of_an_image_row(data, tmp_path):

@@ -14,15 +14,8 @@ from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.exchange import export_parquet, export_webdataset, import_exchanged, writing
 from ident3d.files import canonical_sha256, file_digest
-from tests.support.exchanged import round_trip
+from tests.support.exchanged import KINDS, round_trip
 from tests.support.helpers import make_dataset
-
-KINDS = {
-    "plain": {},
-    "pairs": {"pairs": "normal:0.1"},
-    "classes": {"classes": 3},
-    "zstd": {"compress": True},
-}
 
 
 @pytest.mark.parametrize("kind", KINDS)
