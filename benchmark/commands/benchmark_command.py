@@ -117,11 +117,22 @@ def pick_rows(
         "ident3d benchmark run table1/5 --seeds 3 --workers 2",
         "ident3d benchmark run table4/1 --tier tiny --data demo/data",
         "ident3d benchmark run my_module:MyMethod --tier small --data small",
+        "ident3d benchmark run table1 --seeds 5 --ray auto",
         "ident3d benchmark run 'aninfonce/*' --dry-run",
     )
 )
 @row_options
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="At a time.")
+@click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Each run on its own worker of a Ray cluster: ADDRESS, auto, or local.",
+)
+@click.option(
+    "--gpus",
+    type=click.FloatRange(0),
+    help="With --ray, cards of each run, such as 0.5; one if there are any.",
+)
 @click.option("--again", is_flag=True, help="Run what has a record already once more, too.")
 @click.option("--dry-run", is_flag=True, help="Say what would be run, and stop.")
 def run(
@@ -132,6 +143,8 @@ def run(
     out: Path,
     workers: int,
     changes: tuple[str, ...],
+    ray: str | None,
+    gpus: float | None,
     again: bool,
     dry_run: bool,
 ) -> None:
@@ -143,6 +156,7 @@ def run(
     """
     from ..experiments import select as experiments
     from ..training.jobs import Job, finished, run_all
+    from ..training.ray_runs import run_on_ray
 
     command = shlex.join(["ident3d", *sys.argv[1:]])
     picked = pick_rows(ids, tier, data, changes)
@@ -174,7 +188,8 @@ def run(
             if job.experiment.plan is not None:
                 click.echo(job.experiment.plan(job.settings))
         return
-    failed = [job for job, outcome in run_all(todo, workers) if not _told(job, outcome)]
+    outcomes = run_on_ray(todo, ray, gpus, again) if ray else run_all(todo, workers)
+    failed = [job for job, outcome in outcomes if not _told(job, outcome)]
     if failed:
         raise DataError(
             f"{len(failed)} of {len(todo)} runs failed, as said above; run again for those alone."

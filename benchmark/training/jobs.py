@@ -56,12 +56,12 @@ class Job:
         return self.out / WORK / f"{self.experiment.id.replace('/', '-')}-s{self.seed}-{digest}"
 
 
-def finished(out: Path, refused: list[str]) -> set[tuple[str, ...]]:
+def finished(out: Path, refused: list[str]) -> dict[tuple[str, ...], Path]:
     """Return the keys of the runs that have a record below `out`; say which files are bad."""
     if not out.is_dir():
-        return set()
+        return {}
     return {
-        _key(r.experiment, r.tier, r.seed, r.settings or {})
+        _key(r.experiment, r.tier, r.seed, r.settings or {}): out / f"{r.id}.json"
         for r in load_all(out, refused)
         if r.protocol in (HELD_OUT, "clean") and not r.control  # saved last
     }
@@ -116,14 +116,14 @@ def run_all(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Path | Exc
     """Do runs, `workers` at a time, and yield each with its record or with what went wrong."""
     if workers == 1:
         for job in jobs:
-            yield job, _attempt(job)
+            yield job, attempt(job)
         return
     context = multiprocessing.get_context("spawn")
     threads = max(1, (os.cpu_count() or 1) // workers)
     with ProcessPoolExecutor(
         workers, mp_context=context, initializer=_start_worker, initargs=(threads, os.getpid())
     ) as pool:
-        futures = {pool.submit(_attempt, job): job for job in jobs}
+        futures = {pool.submit(attempt, job): job for job in jobs}
         for future in as_completed(futures):
             try:
                 yield futures[future], future.result()
@@ -131,7 +131,7 @@ def run_all(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Path | Exc
                 yield futures[future], DataError("A worker was killed; run again to go on.")
 
 
-def _attempt(job: Job) -> Path | Exception:
+def attempt(job: Job) -> Path | Exception:
     """Do one run; one that fails does not stop the others."""
     try:
         return run(job)
@@ -159,7 +159,7 @@ def _lock(folder: Path) -> Lock:
     try:
         return Lock(folder / "lock")
     except Busy:
-        raise DataError(f"Another process works on {folder.name}; wait for it.") from None
+        raise Busy(f"Another process works on {folder.name}; wait for it.") from None
 
 
 def _key(experiment: str, tier: str, seed: int, settings: dict[str, Any]) -> tuple[str, ...]:
