@@ -1,6 +1,5 @@
 """Which files a data set is made of, what is there already, and whether it may be continued."""
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -120,15 +119,6 @@ def begin(root: Path, spec: Spec, size: int, shard_size: int, command: str) -> P
         if record != _begun(root, spec.split):
             write_json(work / "plan", record)
     return plan
-
-
-def parse_share(text: str) -> tuple[int, int]:
-    """Read `I/N`, the I-th of N shares."""
-    match = re.fullmatch(r"(\d+)/(\d+)", text)
-    index, shares = map(int, match.groups()) if match else (0, 0)
-    if not 1 <= index <= shares:
-        raise ValueError(f"`shard` must be I/N with I from 1 to N, such as 1/8; got {text!r}.")
-    return index, shares
 
 
 def refuse_differences(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:

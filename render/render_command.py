@@ -7,24 +7,32 @@ from pathlib import Path
 import click
 import numpy as np
 
-from ident3d.commands.options import echo_json, examples, json_option, option, options_of
+from ident3d.commands.options import (
+    echo_json,
+    examples,
+    json_option,
+    option,
+    options_of,
+    typed_words,
+)
 from ident3d.errors import choose
 from ident3d.factors import as_latents
 from ident3d.outside import read_npy
 from ident3d.progress import Tracker, duration
+from ident3d.scale.job_array import SLURM, parse_share, sbatch_script
 
 from .build import Build, declare
 from .cluster import render_on_cluster
 from .devices import DEVICES, find_slots
 from .estimate import Estimate, estimate
-from .plan import Plan, ShardTask, begin, make_plan, parse_share
+from .plan import Plan, ShardTask, begin, make_plan
 from .presets import PRESETS
 from .scene import HUES
 from .spec import Spec
 from .workers import WorkerPool, WorkerSlot
 
 # How to render, not what: these leave the files as they are.
-_EXECUTION = ("device", "workers", "shard", "ray", "verbose")
+_EXECUTION = ("device", "workers", "shard", "ray", "slurm", "verbose")
 _FILE = click.Path(exists=True, dir_okay=False)
 
 
@@ -55,6 +63,7 @@ class RenderOptions:
     ray: str | None = option(
         None, "Render on a Ray cluster: its address, auto, or local. OUT must be seen by all."
     )
+    slurm: int | None = option(None, **SLURM)
     verbose: bool = option(False, "Let Blender print.", flags=("-v", "--verbose"))
 
 
@@ -64,6 +73,7 @@ class RenderOptions:
         "ident3d render small --size 2000 --resolution 64 --preset draft --pairs normal:0.3",
         "ident3d render 3dident --size 250000 --estimate",
         "ident3d render 3dident --size 250000 --shard 3/8",
+        "ident3d render 3dident --size 250000 --slurm 8",
     )
 )
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
@@ -77,6 +87,9 @@ def render(options: RenderOptions, out: Path, only_estimate: bool, as_json: bool
     spec = spec_of(options)
     size = _size(options, spec)
     share = parse_share(options.shard)
+    if options.slurm:
+        click.echo(slurm_script(options, out, size))
+        return
     command = command_text(options)
     plan = make_plan(out, spec, size, options.shard_size, command)
     if only_estimate:
@@ -93,6 +106,21 @@ def render(options: RenderOptions, out: Path, only_estimate: bool, as_json: bool
             plan = begin(out, spec, size, options.shard_size, command)
             _build(plan, plan.tasks(share), device, slots, options.verbose)
     _echo_result(plan, share, declare(plan), as_json)
+
+
+def slurm_script(options: RenderOptions, out: Path, size: int) -> str:
+    """Write the job array that renders what was asked for; its last task checks every byte."""
+    assert options.slurm is not None
+    words = typed_words(without=("slurm", "shard"))
+    return sbatch_script(
+        "ident3d-render",
+        words,
+        # Without `--shard`: it renders what a task that failed for good has left, and declares.
+        [words, ["ident3d", "verify", str(out)]],
+        shares=min(options.slurm, -(-size // options.shard_size)),
+        cpus=options.workers or 8,
+        gpus=0 if options.device in ("auto", "cpu") else 1,
+    )
 
 
 def spec_of(options: RenderOptions) -> Spec:

@@ -1,5 +1,6 @@
 """`ident3d benchmark`: list and run experiments; score, report, verify, pack live elsewhere."""
 
+import math
 import shlex
 import sys
 from collections.abc import Callable, Iterable
@@ -8,9 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ident3d.commands.options import LazyGroup, echo_json, examples, json_option, table
+from ident3d.commands.options import (
+    LazyGroup,
+    echo_json,
+    examples,
+    json_option,
+    table,
+    typed_words,
+)
 from ident3d.errors import DataError
 from ident3d.progress import duration
+from ident3d.scale.job_array import SLURM, parse_share, sbatch_script
 
 if TYPE_CHECKING:  # all of them take seconds to import
     from ..results import Result
@@ -118,6 +127,7 @@ def pick_rows(
         "ident3d benchmark run table4/1 --tier tiny --data demo/data",
         "ident3d benchmark run my_module:MyMethod --tier small --data small",
         "ident3d benchmark run table1 --seeds 5 --ray auto",
+        "ident3d benchmark run table1 --seeds 5 --slurm 20",
         "ident3d benchmark run 'aninfonce/*' --dry-run",
     )
 )
@@ -131,8 +141,15 @@ def pick_rows(
 @click.option(
     "--gpus",
     type=click.FloatRange(0),
-    help="With --ray, cards of each run, such as 0.5; one if there are any.",
+    help="Cards of each run on Ray, such as 0.5, one if there are any; of each Slurm task.",
 )
+@click.option(
+    "--shard",
+    default="1/1",
+    metavar="I/N",
+    help="This machine's share of the runs, for job arrays.",
+)
+@click.option("--slurm", **SLURM)
 @click.option("--again", is_flag=True, help="Run what has a record already once more, too.")
 @click.option("--dry-run", is_flag=True, help="Say what would be run, and stop.")
 def run(
@@ -145,6 +162,8 @@ def run(
     changes: tuple[str, ...],
     ray: str | None,
     gpus: float | None,
+    shard: str,
+    slurm: int | None,
     again: bool,
     dry_run: bool,
 ) -> None:
@@ -154,24 +173,19 @@ def run(
     '*/supervised'. Runs that have a record are skipped; runs that were cut off go on. A method from
     outside whose source has changed since is run again, and its earlier record set aside.
     """
-    from ..experiments import select as experiments
-    from ..training.jobs import Job, finished, run_all
+    from ..experiments.select import TIERS
+    from ..training.jobs import finished, run_all
     from ..training.ray_runs import run_on_ray
 
-    command = shlex.join(["ident3d", *sys.argv[1:]])
-    picked = pick_rows(ids, tier, data, changes)
-    jobs = [
-        Job(experiment, its[0], its[1].pinned(), seed, out, command)
-        for experiment, its in picked
-        if its is not None
-        for seed in range(seeds)
-    ]
-    if not jobs:
-        known = ", ".join(dict.fromkeys(name for one, _ in picked for name in one.tiers))
-        raise ValueError(f"`--tier` of {' '.join(ids)} must be one of {known}; got {tier}.")
+    jobs, without = jobs_of(ids, tier, data, seeds, out, changes)
+    index, shares = parse_share(shard)
+    if slurm:
+        click.echo(slurm_script(out, min(slurm, len(jobs)), workers, gpus))
+        return
+    jobs = jobs[index - 1 :: shares]
     if tier is None:
         for name in dict.fromkeys(job.tier for job in jobs):
-            click.echo(f"Tier {name}: {experiments.TIERS[name]}")
+            click.echo(f"Tier {name}: {TIERS[name]}")
     refused: list[str] = []
     done = finished(out, refused)
     for sentence in refused:
@@ -179,7 +193,7 @@ def run(
     recorded = sum(job.key in done for job in jobs)
     todo = [job for job in jobs if again or job.key not in done]
     click.echo(f"{len(todo)} runs to do, {recorded} already in {out}.")
-    if without := sum(its is None for _, its in picked):
+    if without:
         click.echo(f"{without} of the rows named have no tier {tier or 'below paper'}.")
     if dry_run:
         for job in todo:
@@ -194,6 +208,43 @@ def run(
         raise DataError(
             f"{len(failed)} of {len(todo)} runs failed, as said above; run again for those alone."
         )
+
+
+def jobs_of(
+    ids: tuple[str, ...],
+    tier: str | None,
+    data: Path | None,
+    seeds: int,
+    out: Path,
+    changes: tuple[str, ...],
+) -> tuple[list["Job"], int]:
+    """Return the runs that were asked for, and how many of the rows named lack the tier."""
+    from ..training.jobs import Job
+
+    command = shlex.join(["ident3d", *sys.argv[1:]])
+    picked = pick_rows(ids, tier, data, changes)
+    jobs = [
+        Job(experiment, its[0], its[1].pinned(), seed, out, command)
+        for experiment, its in picked
+        if its is not None
+        for seed in range(seeds)
+    ]
+    if not jobs:
+        known = ", ".join(dict.fromkeys(name for one, _ in picked for name in one.tiers))
+        raise ValueError(f"`--tier` of {' '.join(ids)} must be one of {known}; got {tier}.")
+    return jobs, sum(its is None for _, its in picked)
+
+
+def slurm_script(out: Path, shares: int, workers: int, gpus: float | None) -> str:
+    """Write the job array that does the runs that were asked for; its last task writes the page."""
+    return sbatch_script(
+        "ident3d-benchmark",
+        typed_words(without=("slurm", "shard", "gpus")),
+        [["ident3d", "benchmark", "report", str(out), "--out", str(out / "site")]],
+        shares=shares,
+        cpus=workers,
+        gpus=math.ceil(gpus or 0),
+    )
 
 
 def _told(job: "Job", outcome: Path | Exception) -> bool:

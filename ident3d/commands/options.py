@@ -82,6 +82,24 @@ class LazyGroup(click.Group):
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
+def typed_words(without: Sequence[str] = ()) -> list[str]:
+    """Spell out the command that is running as it was typed, some of its options left out."""
+    context = click.get_current_context()
+    words = context.command_path.split()
+    for parameter in context.command.params:
+        name, value = str(parameter.name), context.params.get(str(parameter.name))
+        source = context.get_parameter_source(name)
+        if name in without or source is not click.core.ParameterSource.COMMANDLINE:
+            continue
+        values = value if isinstance(value, tuple) else (value,)
+        if isinstance(parameter, click.Option):
+            flag = parameter.opts[-1]
+            words += [flag] if parameter.is_flag else [w for v in values for w in (flag, str(v))]
+        else:
+            words += map(str, values)
+    return words
+
+
 def option(default: Any, help: str, **click_settings: Any) -> Any:
     """Declare a field that is also an option; `click_settings` go to `click.option` as they are."""
     return dataclasses.field(default=default, metadata={"help": help, **click_settings})

@@ -3,7 +3,7 @@ import json
 
 import numpy as np
 import pytest
-from ident3d.render.plan import begin, make_plan, parse_share
+from ident3d.render.plan import begin, make_plan
 from ident3d.render.presets import PRESETS
 from ident3d.render.spec import Spec
 
@@ -44,12 +44,6 @@ def test_shares_are_disjoint_and_whole(tmp_path):
     plan = make_plan(tmp_path, SPEC, 103, 10, "")
     shares = [plan.tasks((index, 3)) for index in (1, 2, 3)]
     assert sorted(task.number for share in shares for task in share) == list(range(11))
-
-
-@pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", "-1/3"])
-def test_a_wrong_share_is_named(text):
-    with pytest.raises(ValueError, match="`shard` must be I/N with I from 1 to N"):
-        parse_share(text)
 
 
 def test_growing_keeps_the_shards_there_are(tmp_path):
