@@ -25,7 +25,7 @@ test: setup lint
 
 # The manual as a site, in site-docs/; `.venv/bin/mkdocs serve` shows it while you write.
 docs: setup
-	.venv/bin/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 
 # Bridges to other libraries, and the manual's pages on them, with those libraries themselves.
 clients: setup

@@ -31,7 +31,10 @@ MAX_POINTS = 2_000  # rows of `points`: a sample for the plots, not the data
 Number = int | float | None  # None: not computed
 Line = Annotated[list[Number], Meta(max_length=MAX_DIM)]
 Curve = Annotated[list[Number], Meta(max_length=MAX_LIST)]
+Curves = Annotated[dict[Name, Curve], Meta(max_length=50)]
+Matrix = Annotated[list[Line], Meta(max_length=MAX_DIM)]
 Rows = Annotated[list[Line], Meta(max_length=MAX_POINTS)]
+Points = Annotated[dict[Literal["true", "predicted"], Rows], Meta(min_length=2)]
 Scores = dict[str, Number | dict[str, Number]]
 
 
@@ -47,52 +50,32 @@ class _Fields(
 ):
     """The fields of a record and their types."""
 
-    method: Name
-    experiment: Name
-    tier: Name
-    protocol: Name
+    method: Name  # the name on the leaderboard
+    experiment: Name  # its id, such as `table4/1`
+    tier: Name  # size of the run, such as `paper`, `cpu` or `small`
+    protocol: Name  # a key of `scoring.PROTOCOLS`: of those that the record's version has
     seed: Annotated[int, Meta(ge=0)]
-    scores: dict[str, Any]
-    data: dict[str, Any] | None = None
-    settings: dict[str, Any] | None = None
-    curves: Annotated[dict[Name, Curve], Meta(max_length=50)] | None = None
-    metric: Line | None = None
-    metric_true: Line | None = None
-    correlation: Annotated[list[Line], Meta(max_length=MAX_DIM)] | None = None
-    factors: Annotated[list[Name], Meta(max_length=MAX_DIM)] | None = None
-    points: Annotated[dict[Literal["true", "predicted"], Rows], Meta(min_length=2)] | None = None
-    environment: dict[str, Any] | None = None
-    commit: Annotated[str, Meta(max_length=MAX_NAME)] | None = None
-    seconds: Annotated[float, Meta(ge=0)] | None = None
+    scores: dict[str, Any]  # `r2`, `mcc`, `r2_per_factor` {name: value}, and any further number
+    data: dict[str, Any] | None = None  # `data_fields` of the split scored; None if synthetic
+    settings: dict[str, Any] | None = None  # what the run was asked to do
+    curves: Curves | None = None  # equally long lists: `step`, and any of `loss`, `r2`, `mcc`, ...
+    metric: Line | None = None  # the learned diagonal metric
+    metric_true: Line | None = None  # the true one, drawn beside it
+    correlation: Matrix | None = None  # absolute; true factors in rows, learned dimensions across
+    factors: Annotated[list[Name], Meta(max_length=MAX_DIM)] | None = None  # names of the true ones
+    points: Points | None = None  # a small sample for the plots
+    environment: dict[str, Any] | None = None  # where it ran, as `environment()` says
+    commit: Annotated[str, Meta(max_length=MAX_NAME)] | None = None  # of the code
+    seconds: Annotated[float, Meta(ge=0)] | None = None  # training time
     command: str | None = None
-    control: bool = False
+    control: bool = False  # shown beside its row, never ranked
     version: Literal[1, 2] = 2
 
 
 class Result(_Fields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=KIND):
-    """One run. None means "not computed"; NaN and infinity are refused.
+    """One run: its fields are those of the JSON file, which docs/leaderboard.md lists.
 
-    Args:
-        method: The name on the leaderboard.
-        experiment: Id of the experiment, such as `table4/1`.
-        tier: Size of the run, such as `paper`, `cpu` or `small`.
-        protocol: A key of `scoring.PROTOCOLS`: of those that the record's version has.
-        seed: Seed of the run.
-        scores: `r2`, `mcc`, `r2_per_factor` ({name: value}), and any further number.
-        data: `name` and `fingerprint` of the data set (also `split`, `rows`); None if synthetic.
-        settings: What the run was asked to do.
-        curves: Equally long lists: `step`, and any of `loss`, `r2`, `mcc`, ...
-        metric: The learned diagonal metric.
-        metric_true: The true diagonal metric, drawn beside the learned one.
-        correlation: Absolute correlations, true factors in rows, learned dimensions in columns.
-        factors: Names of the true factors: rows of `correlation`, columns of `points`.
-        points: {"true": rows, "predicted": rows}: a small sample for the plots.
-        environment: Where it ran, as `environment()` says.
-        commit: The code's commit, as `commit()` says.
-        seconds: Training time.
-        command: The exact command.
-        control: Whether it is a control: shown beside its row, never ranked.
-        version: Version of this schema.
+    None means "not computed"; NaN and infinity are refused.
     """
 
     def __post_init__(self) -> None:

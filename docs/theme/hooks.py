@@ -1,6 +1,7 @@
-"""What the site does beside Markdown: notebooks become pages."""
+"""What the site does beside Markdown: notebooks become pages, short code stays on one line."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,3 +21,8 @@ def on_files(files: Files, config: Any) -> Files:
         name = file.src_uri.removesuffix(".ipynb") + ".md"
         files.append(File.generated(config, name, content=f"{title}\n\n{note}\n{rest}"))
     return files
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Mark inline code that is short, such as `--pairs`: it is not broken after a hyphen."""
+    return re.sub(r"<code>([^<]{1,28})</code>", r'<code class="short">\1</code>', html)
