@@ -1,17 +1,22 @@
 """What a whole data set will take, from a short measured run that writes nothing."""
 
+import resource
 import time
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import h5py
 import numpy as np
 
-from ident3d.shards import image_layout
+from ident3d.shards import Description, ShardWriter, image_layout
 
 from .plan import Plan
-from .workers import ImageTask, WorkerPool
+from .spec import Spec
+from .workers import ImageTask, WorkerPool, WorkerSlot
 
 IMAGES_PER_WORKER = 4  # measured, after one each that warms up
+STORED = 200  # images of the file that a trial writes
 
 
 @dataclass(frozen=True)
@@ -26,16 +31,36 @@ class Estimate:
     peak_bytes: int
 
 
+@dataclass(frozen=True)
+class Trial:
+    """What rendering takes on this machine, all its workers at work."""
+
+    start_seconds: float  # until a worker renders
+    seconds_per_image: float  # of one worker
+    store_seconds: float  # an image, in a file: journal, HDF5 and SHA-256
+    bytes_per_image: float
+    memory_bytes: float  # of one worker
+
+
+def try_out(spec: Spec, slots: list[WorkerSlot], folder: Path) -> Trial:
+    """Render a few rows and write a file below `folder`, which is removed."""
+    began = time.monotonic()
+    with WorkerPool(spec.render_settings(), slots, print) as pool:
+        first, images, seconds = _render(spec, pool, 1 << 20)
+    each = seconds * len(slots) / len(images)
+    return Trial(
+        start_seconds=max(0.0, first - began - each),
+        seconds_per_image=each,
+        store_seconds=_store(images, spec.compress, folder),
+        bytes_per_image=_bytes_per_image(np.stack(images), spec.compress),
+        memory_bytes=resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024.0,
+    )
+
+
 def estimate(plan: Plan, pool: WorkerPool) -> Estimate:
     """Render a few rows of the plan and scale up."""
-    workers = len(pool.pids())
-    rows = np.arange((1 + IMAGES_PER_WORKER) * workers)
-    latents = plan.spec.anchors(rows % sum(plan.counts))
-    trial = [ImageTask(row, values, row) for row, values in enumerate(latents)]
-    list(pool.run(trial[:workers]))
-    began = time.monotonic()
-    images = [image for _, image in pool.run(trial[workers:])]
-    rate = len(images) / (time.monotonic() - began)
+    _, images, seconds = _render(plan.spec, pool, sum(plan.counts))
+    rate = len(images) / seconds
     total, done = plan.count(plan.tasks())
     disk_bytes = round(total * _bytes_per_image(np.stack(images), plan.spec.compress))
     journal = max(plan.counts) * images[0].nbytes
@@ -47,6 +72,31 @@ def estimate(plan: Plan, pool: WorkerPool) -> Estimate:
         disk_bytes=disk_bytes,
         peak_bytes=disk_bytes + journal,
     )
+
+
+def _render(spec: Spec, pool: WorkerPool, rows: int) -> tuple[float, list[np.ndarray], float]:
+    """Return when every worker had rendered a row; then more rows, and the seconds they took."""
+    workers = len(pool.pids())
+    latents = spec.anchors(np.arange((1 + IMAGES_PER_WORKER) * workers) % rows)
+    trial = [ImageTask(row, values, row) for row, values in enumerate(latents)]
+    list(pool.run(trial[:workers]))
+    began = time.monotonic()
+    images = [image for _, image in pool.run(trial[workers:])]
+    return began, images, time.monotonic() - began
+
+
+def _store(images: list[np.ndarray], compress: bool, folder: Path) -> float:
+    """Return the seconds that an image takes to be stored, as one of a file of `STORED`."""
+    rows, latents = np.arange(STORED), np.zeros((STORED, 10))
+    with TemporaryDirectory(dir=folder, prefix=".ident3d-plan-") as name:
+        path, (height, width, channels) = Path(name) / "shard-00000.h5", images[0].shape
+        shape = (height, width, channels)
+        began = time.monotonic()
+        with ShardWriter(path, rows, latents, shape, Description(), compress) as writer:
+            for row in rows:
+                writer.put(row, images[row % len(images)])
+            writer.finish()
+        return (time.monotonic() - began) / STORED
 
 
 def _bytes_per_image(images: np.ndarray, compress: bool) -> float:

@@ -98,10 +98,14 @@ def make_plan(root: Path, spec: Spec, size: int, shard_size: int, command: str) 
             f"`size` must not shrink: {plan.folder} has {planned:,} rows, asked for {size:,}. "
             "Another folder or split takes a smaller one."
         )
-    counts = [min(shard_size, size - start) for start in range(planned, size, shard_size)]
-    plan = replace(plan, counts=plan.counts + tuple(counts))
+    plan = replace(plan, counts=plan.counts + shard_rows(planned, size, shard_size))
     _check_given(plan)
     return plan
+
+
+def shard_rows(planned: int, size: int, shard_size: int) -> tuple[int, ...]:
+    """Return the rows of each file that takes a split from `planned` rows to `size`."""
+    return tuple(min(shard_size, size - start) for start in range(planned, size, shard_size))
 
 
 def begin(root: Path, spec: Spec, size: int, shard_size: int, command: str) -> Plan:

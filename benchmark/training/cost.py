@@ -1,7 +1,11 @@
-"""What a run of an image experiment would cost: told before it is started, from measured steps."""
+"""What a run would cost: told before it is started, from measured steps."""
 
+import resource
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,20 +18,37 @@ from ident3d.progress import duration, size
 from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
 from ..losses import make_objective
-from ..settings.run_settings import ImageSettings
+from ..settings.experiment import Experiment
+from ..settings.run_settings import ImageSettings, SyntheticSettings
 from .gradients import backward, group_rows
 from .loop import make_optimizer, pick_device
 
 ROWS = 250_000  # of the published data set, where there is no data yet
 SIDE = 224
 MEASURED = 32  # images of the measured piece
+SHORT = (10, 40)  # steps of trial runs; both have all their evaluations
 FLOAT = 4  # bytes
 # Peak memory of a training step in floats per input pixel, at 224 px; others count as most.
 ACTIVATIONS = {"resnet18": 150, "compact": 10}
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What one run takes; `words` says more of it."""
+
+    seconds: float
+    memory_bytes: float
+    read_bytes: float  # of the data, by all its steps
+    words: tuple[str, ...] = ()
+
+
 def plan(settings: ImageSettings) -> str:
     """Tell steps, batches, memory, disk and time of a run; one piece of a step is measured."""
+    return "\n".join(f"  {line}" for line in image_cost(settings).words)
+
+
+def image_cost(settings: ImageSettings) -> Cost:
+    """Measure one piece of a step of a run on images, and scale up."""
     training, data = settings.training, settings.data
     side, rows, where = _data(settings)
     views = 2 * len(data.conditionals) + data.hard_count
@@ -35,7 +56,7 @@ def plan(settings: ImageSettings) -> str:
     piece = min(training.micro_batch or images, images)
     lines = [f"data: {where}", f"pairs: {data.pairs}, {', '.join(data.conditionals)}"]
     if settings.loss.name in BASELINES:
-        return "\n".join(f"  {line}" for line in [*lines, "no training"])
+        return Cost(0.0, 0.0, 0.0, (*lines, "no training"))
     device = pick_device(training.device)
     seconds, parameters = _measure(settings, side, views, piece)
     # Pieces are embedded twice: once for the loss, once for their gradients.
@@ -55,7 +76,29 @@ def plan(settings: ImageSettings) -> str:
         f"time: {duration(total)} on {device}, at {1 / (seconds * passes):,.0f} images/s as "
         f"measured; a checkpoint every {training.checkpoint_seconds:.0f} s, to resume from",
     ]
-    return "\n".join(f"  {line}" for line in lines)
+    return Cost(total, memory, training.steps * images * side**2 * 3, tuple(lines))
+
+
+def run_cost(experiment: Experiment, settings: Any) -> Cost:
+    """Tell what one run of an experiment would cost, by a short trial."""
+    if experiment.plan is not None:
+        return image_cost(settings)
+    if isinstance(settings, SyntheticSettings):
+        return short_run_cost(experiment.run, settings)
+    raise ValueError(f"{experiment.id} cannot be tried out; give --seconds-per-run.")
+
+
+def short_run_cost(run: Callable[..., Any], settings: SyntheticSettings) -> Cost:
+    """Do a run of few steps and one of more, in earnest, and scale up what the latter take."""
+    training, seconds = settings.training, []
+    run(settings.with_(steps=SHORT[0]), 0, None, "trial")  # warms up
+    for steps in SHORT:
+        began = time.perf_counter()
+        run(settings.with_(steps=steps), 0, None, "trial")
+        seconds.append(time.perf_counter() - began)
+    step = max(0.0, seconds[1] - seconds[0]) / (SHORT[1] - SHORT[0])
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+    return Cost(seconds[0] + (training.steps - SHORT[0]) * step, memory, 0.0)
 
 
 def _data(settings: ImageSettings) -> tuple[int, int, str]:
