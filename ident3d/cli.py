@@ -11,6 +11,7 @@ import click
 
 from .commands.options import LazyGroup, examples
 from .commands.versions import version_option
+from .errors import DataError, printable
 
 _HERE = "ident3d.commands"
 # name -> (where the click command lives, the line `ident3d --help` shows)
@@ -55,8 +56,6 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. Errors are one sentence: exit 2 for bad use, 1 for failure."""
-    from .errors import DataError
-
     try:
         cli.main(arguments, prog_name="ident3d", standalone_mode=False)
     except click.ClickException as error:
@@ -68,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # `ident3d info ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except (ValueError, DataError, OSError, ImportError) as error:
+    except (ValueError, DataError, OSError, ImportError, MemoryError) as error:
         if os.environ.get("IDENT3D_TRACEBACK"):  # for people who work on ident3d itself
             raise
         click.echo(f"Error: {_sentence(error)}{_remedy(error)}", err=True)
@@ -76,10 +75,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """Write an error of the system as others are written: what, why, a way out."""
+    """Write an error as one line: what, why, a way out; it may quote a stranger's file."""
+    text = str(error)
     if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror}; check the path and who may write there."
-    return str(error)
+        text = f"{error.filename}: {error.strerror}; check the path and who may write there."
+    elif isinstance(error, MemoryError):
+        text = (
+            f"There is not enough memory ({error or 'none is left'}); close something or ask less."
+        )
+    return printable(" ".join(text.split()))
 
 
 def _remedy(error: Exception) -> str:

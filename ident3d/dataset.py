@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import DataError
+from .errors import DataError, printable
 from .factors import Factor, varying
 from .files import canonical_sha256
 from .shards import MANIFEST, Description, read_manifest
@@ -139,7 +139,8 @@ class Dataset:
 
     def __repr__(self) -> str:
         height, width, _ = self.resolution
-        pairs = f", pairs {self.description.pairs}" if self._entry["pair_shards"] else ""
+        rendered = printable(self.description.pairs)
+        pairs = f", pairs {rendered}" if self._entry["pair_shards"] else ""
         return (
             f"Dataset({str(self.path)!r}: {len(self):,} images {height} x {width}, "
             f"{len(self.factors)} factors{pairs})"

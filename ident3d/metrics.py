@@ -13,6 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
 from .errors import choose
+from .outside import as_reals
 
 # A column whose values differ by less than this, relative to their size, is rounding noise.
 _CONSTANT = 1e-12
@@ -117,19 +118,25 @@ _METHODS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def _checked(z: np.ndarray, z_hat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     arrays = []
     for name, values in (("z", z), ("z_hat", z_hat)):
-        values = np.asarray(values, dtype=np.float64)
+        values = as_reals(values, name)
         if values.ndim != 2 or values.shape[1] == 0:
             raise ValueError(f"`{name}` must have shape (rows, columns), got {values.shape}.")
         if not np.isfinite(values).all():
             row = int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])
             raise ValueError(f"`{name}` must be finite; row {row} holds NaN or infinity.")
-        arrays.append(values)
+        arrays.append(_near_one(values))
     if len(arrays[0]) != len(arrays[1]) or len(arrays[0]) < 2:
         raise ValueError(
             f"`z` and `z_hat` must have the same number of rows, at least 2; "
             f"got {len(arrays[0])} and {len(arrays[1])}."
         )
     return arrays[0], arrays[1]
+
+
+def _near_one(values: np.ndarray) -> np.ndarray:
+    """Scale columns to about 1 by powers of two, which no score sees: squares then stay finite."""
+    exponents = np.frexp(np.abs(values).max(axis=0, initial=0))[1]
+    return np.ldexp(values, -exponents)
 
 
 def _enough_columns(z: np.ndarray, z_hat: np.ndarray) -> None:

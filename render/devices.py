@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ident3d.errors import DataError, choose
+from ident3d.errors import DataError, choose, whole
 
 from .blender import GPU_TYPES, Gpu, Renderer, find_gpus
 from .presets import Quality
@@ -17,6 +17,7 @@ from .scene import scene_state
 from .workers import WorkerSlot
 
 T = TypeVar("T")
+MOST_WORKERS = 1024  # a mistyped number must not start a million processes
 DEVICES = ("auto", "cpu", *(kind.lower() for kind in GPU_TYPES))
 
 
@@ -28,8 +29,8 @@ def find_slots(device: str, workers: int | None) -> tuple[str, list[WorkerSlot]]
         DataError: It is here, but does not render.
     """
     choose(dict.fromkeys(DEVICES), device, "device")
-    if workers is not None and workers < 1:
-        raise ValueError(f"`workers` must be 1 or more, got {workers}.")
+    if workers is not None:
+        whole(workers, "workers", 1, MOST_WORKERS)
     cards = [] if device == "cpu" else choose_cards(device, _apart(find_gpus), _problem)
     return name_device(cards), assign_slots(cards, workers)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ident3d.errors import DataError
+from ident3d.errors import DataError, whole
 from ident3d.files import Lock, write_json
 from ident3d.outside import parse_json, read_plain
 from ident3d.outside.strict_json import MAX_BYTES
@@ -15,6 +15,9 @@ from ident3d.shards.manifest import check_split_name
 from ident3d.shards.reader import read_columns
 
 from .spec import Spec
+
+MOST_ROWS = 10**9  # of a split: at 64 px and a second an image, 12 TB and thirty years
+MOST_FILES = 100_000
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,8 @@ def make_plan(root: Path, spec: Spec, size: int, shard_size: int, command: str) 
     Files already begun keep their rows; `shard_size` is for new ones.
     """
     check_split_name(spec.split)
-    if min(size, shard_size) < 1:
-        raise ValueError(f"`size` and `shard_size` must be 1 or more, got {size}, {shard_size}.")
+    whole(size, "size", 1, MOST_ROWS)
+    whole(shard_size, "shard_size", max(1, -(-size // MOST_FILES)), MOST_ROWS)
     plan = Plan(root, spec, spec.description(command), ())
     if begun := _begun(root, spec.split):
         refuse_differences(plan.folder, begun["description"], plan.description.to_record())

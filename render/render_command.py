@@ -15,7 +15,7 @@ from ident3d.commands.options import (
     options_of,
     typed_words,
 )
-from ident3d.errors import choose
+from ident3d.errors import choose, whole
 from ident3d.factors import as_latents
 from ident3d.outside import read_npy
 from ident3d.progress import Tracker, duration
@@ -128,11 +128,9 @@ def spec_of(options: RenderOptions) -> Spec:
     quality = choose(PRESETS, options.preset, "preset")
     if options.samples is not None:
         quality = dataclasses.replace(quality, samples=options.samples)
-    if quality.samples < 1 or not 8 <= options.resolution <= 8192:
-        raise ValueError(
-            "`samples` must be 1 or more and `resolution` from 8 to 8192, "
-            f"got {quality.samples} and {options.resolution}."
-        )
+    whole(quality.samples, "samples", 1, 1 << 20)
+    whole(options.resolution, "resolution", 8, 8192)
+    whole(options.seed, "seed", -(2**63), 2**63 - 1)  # what a manifest holds
     return Spec(
         quality=quality,
         resolution=options.resolution,

@@ -14,6 +14,7 @@ from ident3d.commands.options import (
     echo_json,
     examples,
     json_option,
+    say,
     table,
     typed_words,
 )
@@ -92,7 +93,7 @@ def row_options(command: Callable) -> Callable:
         ),
         click.option("--out", type=_path, default=Path("results"), show_default=True),
         click.option(
-            "--seeds", type=click.IntRange(1), default=1, show_default=True, help="Seeds 0, 1, …"
+            "--seeds", type=click.IntRange(1, 9999), default=1, show_default=True, help="Seeds 0, 1, …"
         ),
         click.option("--data", type=_path, help="Data set of an image experiment."),
         click.option(
@@ -132,7 +133,7 @@ def pick_rows(
     )
 )
 @row_options
-@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="At a time.")
+@click.option("--workers", type=click.IntRange(1, 1024), default=1, help="At a time.")
 @click.option(
     "--ray",
     metavar="ADDRESS",
@@ -189,7 +190,7 @@ def run(
     refused: list[str] = []
     done = finished(out, refused)
     for sentence in refused:
-        click.echo(f"Not counted: {sentence}", err=True)
+        say(f"Not counted: {sentence}", err=True)
     recorded = sum(job.key in done for job in jobs)
     todo = [job for job in jobs if again or job.key not in done]
     click.echo(f"{len(todo)} runs to do, {recorded} already in {out}.")
@@ -252,7 +253,7 @@ def _told(job: "Job", outcome: Path | Exception) -> bool:
     from ..results import load
 
     if isinstance(outcome, Exception):
-        click.echo(f"{job.label}: {outcome}", err=True)
+        say(f"{job.label}: {outcome}", err=True)
         return False
     result = load(outcome)
     click.echo(f"{job.label}: {show_scores(result, result.scores)}")

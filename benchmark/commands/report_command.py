@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ident3d.commands.options import examples
+from ident3d.commands.options import examples, say
 
 if TYPE_CHECKING:  # it imports msgspec
     from ..results import Result
@@ -36,7 +36,7 @@ def report(
     refused: list[str] = []
     found = load_all(results, refused)
     for sentence in refused:
-        click.echo(f"Left out: {sentence}", err=True)
+        say(f"Left out: {sentence}", err=True)
     if not found:
         raise ValueError(f"`results` must hold at least one valid record, {results} holds none.")
     if data is not None:

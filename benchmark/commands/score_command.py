@@ -42,7 +42,10 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--method", help="Name on the leaderboard [default: the file or the encoder].")
 @click.option("--experiment", default="table4/other", show_default=True)
 @click.option("--tier", default="open", show_default=True, help="Size of the run, for the table.")
-@click.option("--seed", default=0, show_default=True, help="Tells runs of one method apart.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
+    help="Tells runs of one method apart.",
+)  # fmt: skip
 @click.option("--out", type=_path, help="Also write a result record and the embeddings here.")
 @json_option
 def score(

@@ -8,6 +8,7 @@ from typing import Any
 from PIL import Image
 
 from ident3d.errors import DataError
+from ident3d.published.png import check_chunks
 
 from ..results.schema import plain, read_json
 
@@ -35,7 +36,7 @@ def read_figure(path: Path) -> Figure:
     try:
         with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
             width, height = image.size
-            image.verify()
+        check_chunks(content)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"{path} is no whole PNG: {error}.") from error
     return Figure(content, width, height)

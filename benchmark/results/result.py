@@ -28,7 +28,10 @@ VERSIONS = (1, 2)  # 2 has the protocols `held-out` and `as-released`, and contr
 MAX_DIM = 256  # latent dimensions
 MAX_POINTS = 2_000  # rows of `points`: a sample for the plots, not the data
 
-Number = int | float | None  # None: not computed
+MAX_NUMBER = 1e100  # of scores and what is drawn: squares and sums of them stay finite
+
+_Limits = Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)
+Number = int | Annotated[float, _Limits] | None  # None: not computed
 Line = Annotated[list[Number], Meta(max_length=MAX_DIM)]
 Curve = Annotated[list[Number], Meta(max_length=MAX_LIST)]
 Curves = Annotated[dict[Name, Curve], Meta(max_length=50)]
@@ -66,7 +69,7 @@ class _Fields(
     points: Points | None = None  # a small sample for the plots
     environment: dict[str, Any] | None = None  # where it ran, as `environment()` says
     commit: Annotated[str, Meta(max_length=MAX_NAME)] | None = None  # of the code
-    seconds: Annotated[float, Meta(ge=0)] | None = None  # training time
+    seconds: Annotated[float, Meta(ge=0, le=1e12)] | None = None  # training time
     command: str | None = None
     control: bool = False  # shown beside its row, never ranked
     version: Literal[1, 2] = 2

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ident3d.errors import DataError
-from ident3d.outside import as_reals
+from ident3d.outside import as_reals, open_plain
 from ident3d.progress import progress
 
 from ..plugins import foreign, load_object
@@ -113,6 +113,7 @@ def load_weights(encoder: Any, path: Path) -> None:
 
     if not isinstance(encoder, torch.nn.Module):
         raise ValueError("`weights` need an encoder that is a torch.nn.Module.")
+    open_plain(path).close()  # reading a pipe would never end
     try:
         encoder.load_state_dict(load_file(path))
     except SafetensorError as error:

@@ -28,9 +28,13 @@ from .options import echo, examples, json_option, table
     "--method", "methods", type=click.Choice(AUDITED), multiple=True,
     help="nearest, weighted or exact; may be repeated. All that work by default.",
 )  # fmt: skip
-@click.option("--rows", type=click.IntRange(min=2), help="Instead of PATH: uniform latents alone.")
-@click.option("--pairs", default=20_000, show_default=True, help="Pairs to draw.")
-@click.option("--seed", default=0, show_default=True)
+@click.option(
+    "--rows", type=click.IntRange(2, 10**7), help="Instead of PATH: uniform latents alone."
+)
+@click.option(
+    "--pairs", type=click.IntRange(2, 10**7), default=20_000, show_default=True, help="How many."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the audit: a .png, .svg, .pdf.")
 @json_option
 def audit(

@@ -1,12 +1,13 @@
 """`ident3d info PATH`."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ..dataset import Dataset, find_split, load, sample
-from ..errors import DataError
+from ..errors import DataError, printable
 from ..progress import size
 from ..shards import read_manifest
 from .options import echo_json, examples, json_option, table
@@ -23,20 +24,25 @@ def info(path: Path | None, as_json: bool) -> None:
         echo_json(records)
         return
     for data, record in zip(splits, records, strict=True):
-        click.echo(record["path"])
-        height, width = record["resolution"][:2]
-        click.echo(f"  {record['rows']:,} images, {height} x {width}, {size(record['bytes'])}")
-        if record["pairs"]:
-            click.echo(f"  exact pairs: {record['pairs']}")
-        if record["class_names"]:
-            click.echo(f"  classes: {', '.join(record['class_names'])}")
-        click.echo(f"  seed {record['seed']}, fingerprint {record['fingerprint']}")
-        for name, value in record["settings"].items():
-            click.echo(f"  {name}: {value}")
-        rows = [
-            [f"  {f.name}", f.group, f"{f.low:.4g} .. {f.high:.4g} {f.unit}"] for f in data.factors
-        ]
-        click.echo(table(rows, ["  factor", "group", "scene range"]))
+        for line in _lines(data, record):
+            click.echo(printable(line))  # a manifest may be a stranger's
+
+
+def _lines(data: Dataset, record: dict[str, Any]) -> Iterator[str]:
+    yield record["path"]
+    height, width = record["resolution"][:2]
+    yield f"  {record['rows']:,} images, {height} x {width}, {size(record['bytes'])}"
+    if record["pairs"]:
+        yield f"  exact pairs: {record['pairs']}"
+    if record["class_names"]:
+        yield f"  classes: {', '.join(record['class_names'])}"
+    yield f"  seed {record['seed']}, fingerprint {record['fingerprint']}"
+    yield from (f"  {name}: {value}" for name, value in record["settings"].items())
+    rows = [
+        [f"  {printable(f.name)}", printable(f.group), f"{f.low:.4g} .. {f.high:.4g} {f.unit}"]
+        for f in data.factors
+    ]
+    yield from table(rows, ["  factor", "group", "scene range"]).split("\n")
 
 
 def all_splits(path: Path) -> list[Dataset]:

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from ..errors import printable
+
 T = TypeVar("T")
 Commands = Mapping[str, tuple[str, str]]  # name -> ("module:attribute", the line --help shows)
 
@@ -27,7 +29,12 @@ def examples(*commands: str) -> str:
 
 def echo_json(record: Any) -> None:
     """Print a record as JSON; NaN has no place in it."""
-    click.echo(json.dumps(record, indent=2, allow_nan=False))
+    click.echo(json.dumps(record, indent=2, allow_nan=False))  # which escapes all but ASCII
+
+
+def say(text: str, err: bool = False) -> None:
+    """Print what may quote a file of somebody else's: no control character reaches the terminal."""
+    click.echo(printable(text, keep="\n"), err=err)
 
 
 def echo(record: Any, text: str, as_json: bool) -> None:
@@ -35,7 +42,7 @@ def echo(record: Any, text: str, as_json: bool) -> None:
     if as_json:
         echo_json(record)
     else:
-        click.echo(text)
+        say(text)
 
 
 def table(rows: Sequence[Sequence[str]], header: Sequence[str]) -> str:

@@ -18,12 +18,24 @@ from .options import examples
 )
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @click.option("--out", type=click.Path(path_type=Path), default="sheet.png", show_default=True)
-@click.option("--count", default=64, show_default=True, help="Images on a contact sheet.")
-@click.option("--seed", default=0, show_default=True, help="Chooses the rows of a contact sheet.")
+@click.option(
+    "--count", type=click.IntRange(1, 10_000), default=64, show_default=True,
+    help="Images on a contact sheet.",
+)  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True,
+    help="Chooses the rows of a contact sheet.",
+)  # fmt: skip
 @click.option("--traverse", is_flag=True, help="For each factor, the rows nearest to a line.")
 @click.option("--render", "rendered", is_flag=True, help="Render the traversal itself (Blender).")
-@click.option("--steps", default=7, show_default=True, help="Images per factor of a traversal.")
-@click.option("--resolution", default=96, show_default=True, help="Pixels, with --render.")
+@click.option(
+    "--steps", type=click.IntRange(2, 1000), default=7, show_default=True,
+    help="Images per factor of a traversal.",
+)  # fmt: skip
+@click.option(
+    "--resolution", type=click.IntRange(8, 4096), default=96, show_default=True,
+    help="Pixels, with --render.",
+)  # fmt: skip
 def sheet(
     path: Path | None,
     out: Path,
@@ -39,8 +51,6 @@ def sheet(
     Without options: rows drawn at random. `--traverse`: one column per factor, the rows nearest to
     a line along it. `--render`: the same with every image rendered exactly on the line; no PATH.
     """
-    if count < 1 or steps < 2:
-        raise ValueError("`--count` must be at least 1 and `--steps` at least 2.")
     if out.suffix.lower() not in (".png", ".jpg", ".jpeg"):
         raise ValueError(f"`--out` must end in .png or .jpg, got {out}.")
     if rendered and path is not None:

@@ -10,7 +10,7 @@ from ..dataset import sample
 from ..progress import progress
 from ..shards.verify import problems
 from .info_command import all_splits
-from .options import echo_json, examples, json_option
+from .options import echo_json, examples, json_option, say
 
 
 @click.command(epilog=examples("ident3d verify 3dident"))
@@ -31,7 +31,7 @@ def verify(path: Path | None, as_json: bool) -> None:
         echo_json(records)
     for record in records:
         for problem in record["problems"]:
-            click.echo(f"{record['path']}: {problem}", err=True)
+            say(f"{record['path']}: {problem}", err=True)
         if not record["problems"] and not as_json:
             click.echo(f"{record['path']}: whole, {record['rows']:,} rows.")
     if any(record["problems"] for record in records):

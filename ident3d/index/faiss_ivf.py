@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import faiss
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, whole
 
 _LINKS = 16  # HNSW links per centroid
 _GPU_HELP = "`pip uninstall faiss-cpu` and `pip install faiss-gpu` on a machine with an NVIDIA GPU"
@@ -62,8 +62,7 @@ class NearestRows:
             Distances and row numbers, each of shape (n, k), nearest first.
         """
         available = len(self.points) - int((exclude >= 0).any())
-        if not 1 <= k <= available:
-            raise ValueError(f"`k` must be between 1 and the {available} rows there are, got {k}.")
+        k = whole(k, "k", 1, available, "the rows there are")
         return self._search(np.ascontiguousarray(points, dtype=np.float32), k, exclude)
 
     def _search(self, points: np.ndarray, k: int, exclude: np.ndarray) -> Found:

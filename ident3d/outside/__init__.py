@@ -7,4 +7,3 @@ from .plain_files import read_plain as read_plain
 from .reals import as_reals as as_reals
 from .strict_json import parse_json as parse_json
 from .strict_json import read_json as read_json
-from .text import printable as printable

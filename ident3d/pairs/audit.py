@@ -14,7 +14,7 @@ from scipy.stats import ks_2samp, wasserstein_distance
 
 from ..conditionals import Conditional
 from ..dataset import Dataset
-from ..errors import choose
+from ..errors import choose, whole
 from ..factors import varying
 from ..spaces import UNIT_BOX, Space
 from .lookup import NEIGHBOURS, Lookup
@@ -126,8 +126,7 @@ def audit(
         seed: For the draws.
         space: Where the latents live.
     """
-    if pairs < 2:
-        raise ValueError(f"`pairs` must be at least 2, got {pairs}.")
+    whole(pairs, "pairs", 2)
     conditional = as_conditional(data, conditional)
     free = np.flatnonzero(varying(data.latents))
     anchors = np.random.default_rng([seed, 0]).integers(len(data.latents), size=pairs)

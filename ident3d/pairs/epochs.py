@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from ..errors import whole
 from .batches import Batch
 
 if TYPE_CHECKING:
@@ -138,15 +139,11 @@ class BatchMaker:
     """
 
     def __init__(self, pairs: "Pairs", batch_size: int, rank: int, world_size: int) -> None:
-        if not 0 <= rank < world_size:
-            raise ValueError(f"`rank` must be between 0 and {world_size - 1}, got {rank}.")
         rows = len(pairs.data.latents)
-        if not 1 <= batch_size * world_size <= rows:
-            raise ValueError(
-                f"`batch_size` must be between 1 and {rows // world_size}: {rows:,} rows "
-                f"shared by {world_size} processes; got {batch_size}."
-            )
-        self.rank, self.world_size = rank, world_size
+        self.world_size = whole(world_size, "world_size", 1, rows, "the rows there are")
+        self.rank = whole(rank, "rank", 0, world_size - 1)
+        shared = f"{rows:,} rows shared by {world_size} processes"
+        batch_size = whole(batch_size, "batch_size", 1, rows // world_size, shared)
         self.per_epoch = rows // (batch_size * world_size)
         self._pairs, self._size = pairs, batch_size
         self._order: tuple[int, np.ndarray] | None = None

@@ -16,6 +16,7 @@ import math
 import numpy as np
 
 from ..conditionals import Conditional, Fixed, Normal, Product
+from ..errors import whole
 from ..factors import varying
 from ..index import Data, Index, open_index
 from ..spaces import Space
@@ -120,14 +121,12 @@ class Lookup:
         labels = np.zeros(len(data.latents)) if data.classes is None else data.classes
         smallest = int(np.unique(labels, return_counts=True)[1].min())
         most = smallest - 1 - avoids
-        if self.method == "weighted" and not 1 <= self.k <= most:
-            raise ValueError(
-                f"`k` must be between 1 and {most}, the rows that an anchor can meet; got {self.k}."
-            )
         if most < 1:
             raise ValueError(
                 f"`data` must have {2 + avoids} rows of each class to choose from, got {smallest}."
             )
+        if self.method == "weighted":
+            whole(self.k, "k", 1, most, "the rows that an anchor can meet")
 
 
 def density_power(ratio: float) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..conditionals import Conditional, Fixed, parse
 from ..dataset import Dataset, PairedRows
-from ..errors import choose
+from ..errors import choose, whole
 from ..spaces import UNIT_BOX, Space
 from ._candidates import AllImages, PairData
 from .batches import Batch, View
@@ -83,16 +83,14 @@ class Pairs:
         space: Space = UNIT_BOX,
         device: str = "cpu",
     ) -> None:
-        if not isinstance(seed, int | np.integer) or seed < 0:
-            raise ValueError(f"`seed` must be an integer of at least 0, got {seed!r}.")
         choose(CANDIDATES, candidates, "candidates")
         self.data = data
-        self.seed = int(seed)
+        self.seed = whole(seed, "seed", 0)
         self.conditional = as_conditional(data, conditional, method)
         self.method = choose_method(data, self.conditional, method)
         self.candidates = candidates
-        self.k = k
-        self.negatives_per_anchor = _count(negatives_per_anchor, "negatives_per_anchor")
+        self.k = whole(k, "k")
+        self.negatives_per_anchor = whole(negatives_per_anchor, "negatives_per_anchor")
         self.space = space
         looked_up, exact = self.method in LOOKUPS, self.method == "exact"
         pool: Dataset | PairData | AllImages = data
@@ -181,7 +179,7 @@ class Pairs:
         )
 
     def _anchors(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        return rng.integers(len(self.data.latents), size=_count(n, "n"))
+        return rng.integers(len(self.data.latents), size=whole(n, "n"))
 
 
 def as_conditional(
@@ -226,9 +224,3 @@ def choose_method(data: PairData, conditional: Conditional, method: str | None) 
 
 def _view(source: PairData | PairedRows | AllImages, rows: np.ndarray) -> View:
     return View(rows, source.latents[rows], source.images[rows])
-
-
-def _count(n: int, name: str) -> int:
-    if n < 1:
-        raise ValueError(f"`{name}` must be at least 1, got {n}.")
-    return int(n)

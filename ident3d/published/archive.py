@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import DataError
+from ..outside import open_plain
 
 _BLOCK = 512
 _EXTENDED_LIMIT = 1 << 20  # bytes of one extended header; real ones are below 1 KB
@@ -42,7 +43,7 @@ def walk(source: Path) -> Iterator[Member]:
     if source.is_dir():
         yield from _walk_folder(source, "", _FOLDER_DEPTH)
         return
-    with open(source, "rb") as stream:
+    with open_plain(source) as stream:
         packed = stream.read(2) == b"\x1f\x8b"
         stream.seek(0)
         if packed:

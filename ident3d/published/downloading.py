@@ -19,7 +19,7 @@ class Fetched:
 
     path: Path
     note: str
-    right: bool = True  # False: its MD5 differs from the one a third party gave
+    right: bool = True  # False: its MD5 differs from a third party's, or nothing vouches for it
 
 
 def download(
@@ -76,10 +76,10 @@ def _fetch_one(
             f"{unverified} is there from an earlier download; compare its MD5 with {page}, "
             f"then rename it to {path.name} or remove it."
         )
-    fetch(urljoin(base, path.name), part, pause)
+    whole = fetch(urljoin(base, path.name), part, pause)
     with byte_progress(part.stat().st_size, "checking") as bar:
         md5 = file_digest(part, "md5", bar.update)
-    if md5 == (publisher or known or md5):
+    if md5 == (publisher or known or (md5 if whole else None)):
         publish(part, path)
         agreed = "the known one" if known else "none known to compare with"
         return Fetched(path, f"MD5 {md5}, " + ("the publisher's" if publisher else agreed))
@@ -90,6 +90,13 @@ def _fetch_one(
             "the damaged download was removed, run the command again."
         )
     publish(part, unverified)
+    if known is None:
+        note = (
+            f"neither its length nor its MD5 is known, so it may have been cut off; kept as "
+            f"{unverified.name}. If {page} shows the MD5 {md5}, rename it to {path.name}; if not, "
+            "remove it and download again."
+        )
+        return Fetched(unverified, note, right=False)
     note = (
         f"MD5 {md5} differs from {known}, a sum that comes from a third party and may be wrong "
         f"itself; kept as {unverified.name}. If {page} shows the same MD5, rename it to "

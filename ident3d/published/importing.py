@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
-from ..progress import progress
+from ..progress import progress, size
 from ..shards import check_split_name
 from ._split_writer import SplitWriter
 from .archive import walk
@@ -90,7 +90,7 @@ def _check_space(out: Path, needed: int) -> None:
     free = shutil.disk_usage(out).free
     if needed > free:
         raise DataError(
-            f"{out} needs {needed / 1e9:.1f} GB more and its disk has {free / 1e9:.1f} GB free; "
+            f"{out} needs {size(needed)} more and its disk has {size(free)} free; "
             "import to another disk."
         )
 

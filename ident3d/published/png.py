@@ -2,6 +2,7 @@
 
 import io
 import struct
+import zlib
 
 import numpy as np
 from PIL import Image
@@ -22,6 +23,22 @@ def png_shape(data: bytes, name: str) -> tuple[int, int, int]:
     return height, width, 3
 
 
+def check_chunks(data: bytes) -> None:
+    """Check that every chunk of a PNG is there with its checksum, the last one included.
+
+    Decoding passes over those that do not matter to it. Raises `ValueError`.
+    """
+    position, kind = len(_SIGNATURE), b""
+    while kind != b"IEND":
+        length, kind = struct.unpack_from(">I4s", data.ljust(position + 8, b"\0"), position)
+        end = position + 12 + length
+        if end > len(data):
+            raise ValueError("it is cut off")
+        if zlib.crc32(data[position + 4 : end - 4]) != int.from_bytes(data[end - 4 : end], "big"):
+            raise ValueError("a checksum disagrees")
+        position = end
+
+
 def decode_png(data: bytes, name: str, shape: tuple[int, int, int]) -> np.ndarray:
     """Decode an RGB image that must have the given shape, uint8 (H, W, 3).
 
@@ -33,14 +50,14 @@ def decode_png(data: bytes, name: str, shape: tuple[int, int, int]) -> np.ndarra
             f"{name} is {width} x {height} pixels, the first image {shape[1]} x {shape[0]}."
         )
     try:
-        with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
-            image.verify()  # every chunk's checksum, which decoding alone passes over
+        check_chunks(data)
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
             mode, pixels = image.mode, np.asarray(image)
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
+    except (OSError, SyntaxError, ValueError, EOFError, MemoryError) as error:
         reason = str(error) if "BytesIO" not in str(error) else "no readable PNG"
         raise DataError(f"{name} is damaged ({reason}); unpack or download it again.") from None
-    if mode not in ("RGB", "RGBA"):
+    if mode not in ("RGB", "RGBA") or data[24] != 8:
+        mode = f"{mode} of {data[24]} bits"  # Pillow halves 16 bits in silence
         raise DataError(f"{name} must be an RGB image, got mode {mode}.")
     if pixels.shape[2] == 4 and (pixels[..., 3] != 255).any():
         raise DataError(f"{name} is partly transparent; published images are opaque.")

@@ -22,7 +22,8 @@ _LONGEST_PAUSE = 60.0  # seconds
 _TIMEOUT = 60.0
 _CHUNK = 1 << 20
 _TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
-_RANGE = re.compile(r"bytes (\d{1,18})-\d{1,18}/(\d{1,18}|\*)")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)")
 _DROPPED = (  # what a network does, and a full disk does not
     urllib.error.URLError,
     http.client.HTTPException,
@@ -34,8 +35,16 @@ _DROPPED = (  # what a network does, and a full disk does not
 
 def check_url(url: str) -> None:
     """Refuse addresses of files on this machine, and what is no address at all."""
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise ValueError(f"`url` must be an http or https address, got {url!r}.")
+    wrong = ValueError(f"`url` must be an http or https address, got {url!r:.200}.")
+    try:
+        parts = urlsplit(url)
+        (parts.hostname or "").encode("idna")
+        _ = parts.port  # which is read when it is asked for
+    except ValueError:
+        raise wrong from None
+    plain = url.isascii() and url.isprintable() and " " not in url
+    if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
+        raise wrong
 
 
 def open_url(url: str, headers: dict[str, str] | None = None) -> http.client.HTTPResponse:
@@ -62,16 +71,19 @@ def byte_progress(total: int | None, label: str) -> tqdm:
     return bar
 
 
-def fetch(url: str, part: Path, pause: float = 1.0) -> None:
+def fetch(url: str, part: Path, pause: float = 1.0) -> bool:
     """Download to `part`, going on where an earlier attempt or an earlier run stopped.
 
     Gives up after several attempts in a row that bring nothing new, waiting `pause` seconds and
     then twice as long each time between them. What came stays in `part`.
+
+    Returns:
+        Whether the file is known to be whole; False where the server never told its length.
     """
     failures = 0
     with Lock(part), byte_progress(None, part.stem) as bar:
         most = part.stat().st_size
-        while problem := _attempt(url, part, bar):
+        while isinstance(problem := _attempt(url, part, bar), str):
             size = part.stat().st_size
             # A server that ignores ranges starts anew every time: only a new most is progress.
             failures = 0 if size > most else failures + 1
@@ -83,17 +95,18 @@ def fetch(url: str, part: Path, pause: float = 1.0) -> None:
                 )
             time.sleep(min(pause * 2 ** max(failures - 1, 0), _LONGEST_PAUSE))
     _etag_file(part).unlink(missing_ok=True)
+    return problem
 
 
-def _attempt(url: str, part: Path, bar: tqdm) -> str | None:
-    """Try once; return what broke it, or None when the file is whole."""
+def _attempt(url: str, part: Path, bar: tqdm) -> str | bool:
+    """Try once; return what broke it, or, at the end, whether the file is known to be whole."""
     try:
-        return None if _transfer(url, part, bar) else "the connection closed early"
+        return _transfer(url, part, bar)
     except urllib.error.HTTPError as error:
         with error:
             if error.code == 416:  # nothing after what we have: the end, or another file
                 if error.headers.get("Content-Range") == f"bytes */{part.stat().st_size}":
-                    return None
+                    return True
                 os.truncate(part, 0)
             elif error.code not in _TRANSIENT:
                 raise DataError(f"{url} answers {error.code} {error.reason}.") from None
@@ -104,19 +117,21 @@ def _attempt(url: str, part: Path, bar: tqdm) -> str | None:
                 f"{url} has a certificate that is not valid here: {error.reason}"
             ) from None
         return str(error.reason)
+    except (http.client.InvalidURL, UnicodeError) as error:  # a redirect's, for one
+        raise DataError(f"{url} leads to a malformed address ({error}).") from None
     except _DROPPED as error:
         return str(error) or type(error).__name__
 
 
 def _transfer(url: str, part: Path, bar: tqdm) -> bool:
-    """Read one answer to its end; tell whether the file is whole."""
+    """Read one answer to its end; tell whether the file is known to be whole."""
     have = part.stat().st_size
     etag = _etag_file(part).read_text() if have and _etag_file(part).exists() else ""
     headers = {"Range": f"bytes={have}-"} if have else {}
     if etag:
         headers["If-Range"] = etag  # the rest, if it is still the same file; else all of it
     with open_url(url, headers) as response:
-        start, total = _extent(response)
+        start, end, total = _extent(response)
         if start > have:
             raise http.client.HTTPException("the server sent another range than asked for")
         if total is not None and total - start > shutil.disk_usage(part.parent).free:
@@ -131,18 +146,24 @@ def _transfer(url: str, part: Path, bar: tqdm) -> bool:
                 stream.write(chunk)
                 stream.flush()  # however slow the line, a kill loses nothing that came
                 bar.update(len(chunk))
-    return total is None or part.stat().st_size == total
+    if end is not None and part.stat().st_size != (end if total is None else total):
+        raise http.client.HTTPException("the connection closed early")
+    if response.status == 206 and total is None:  # asked for what follows, the server tells the end
+        raise http.client.HTTPException("the server sent a part and not the file's length")
+    # In chunks, a file that breaks off is an error by itself; else only the length tells.
+    return end is not None or response.chunked
 
 
-def _extent(response: http.client.HTTPResponse) -> tuple[int, int | None]:
-    """Where the answer's first byte belongs, and how long the whole file is."""
+def _extent(response: http.client.HTTPResponse) -> tuple[int, int | None, int | None]:
+    """Where the answer's bytes begin and end in the file, and how long that is."""
     if response.status == 206:
         match = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
-        if match is None:
+        if match is None or int(match[2]) < int(match[1]):
             raise http.client.HTTPException("the server sent a range it does not name")
-        return int(match[1]), None if match[2] == "*" else int(match[2])
+        return int(match[1]), int(match[2]) + 1, None if match[3] == "*" else int(match[3])
     length = response.headers.get("Content-Length", "")
-    return 0, int(length) if length.isdecimal() else None
+    total = int(length) if _LENGTH.fullmatch(length) and not response.chunked else None
+    return 0, total, total
 
 
 def _remember_etag(part: Path, etag: str) -> None:

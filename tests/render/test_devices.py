@@ -54,7 +54,7 @@ def test_cpu_workers_share_the_cores(monkeypatch):
 def test_wrong_names_and_counts():
     with pytest.raises(ValueError, match="Did you mean 'cuda'"):
         find_slots("cude", None)
-    with pytest.raises(ValueError, match="`workers` must be 1 or more, got 0"):
+    with pytest.raises(ValueError, match="`workers` must be between 1 and 1024; got 0"):
         find_slots("cpu", 0)
 
 

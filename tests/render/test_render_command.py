@@ -169,8 +169,8 @@ def test_estimate_writes_nothing(tmp_path):
     [
         ([], 2, "`size` is missing"),
         (["--size", 0], 2, "1 or more"),
-        (["--size", 5, "--samples", 0], 2, "`samples` must be 1 or more"),
-        (["--size", 5, "--resolution", 3], 2, "`resolution` from 8"),
+        (["--size", 5, "--samples", 0], 2, "`samples` must be between 1 and"),
+        (["--size", 5, "--resolution", 3], 2, "`resolution` must be between 8 and 8192"),
         (["--size", 5, "--hold", "x"], 2, "`hold` must read factor=value"),
         (["--size", 5, "--shard", "3/2"], 2, "I from 1 to N"),
         (["--size", 5, "--pairs", "normal:x"], 2, "normal"),

@@ -193,7 +193,7 @@ def test_too_few_rows_in_the_lists_are_made_up_for():
 @pytest.mark.parametrize("k", [0, 500, 501])
 def test_k_beyond_the_data_is_refused(k):
     index = Index.build(make_data(None, rows=500).latents)
-    with pytest.raises(ValueError, match="`k` must be between 1 and the 499 rows"):
+    with pytest.raises(ValueError, match="`k` must be between 1 and 499, the rows there are"):
         index.search(np.zeros((1, 10)), k, np.array([0]))
 
 
