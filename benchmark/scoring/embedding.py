@@ -119,8 +119,8 @@ def load_weights(encoder: Any, path: Path) -> None:
     except SafetensorError as error:
         raise DataError(f"{path} is no safetensors file ({error}).") from None
     except RuntimeError as error:  # names or shapes differ; torch lists them on many lines
-        detail = " ".join(str(error).split())[:200]
-        raise DataError(f"{path} does not fit the encoder: {detail}") from None
+        detail = " ".join(str(error).split())[:200].rstrip(".")
+        raise DataError(f"{path} does not fit the encoder ({detail}).") from None
 
 
 def _makes_one(found: Callable) -> bool:

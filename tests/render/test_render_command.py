@@ -168,14 +168,14 @@ def test_estimate_writes_nothing(tmp_path):
     ("arguments", "code", "rule"),
     [
         ([], 2, "`size` is missing"),
-        (["--size", 0], 2, "1 or more"),
+        (["--size", 0], 2, "`size` must be between 1 and"),
         (["--size", 5, "--samples", 0], 2, "`samples` must be between 1 and"),
         (["--size", 5, "--resolution", 3], 2, "`resolution` must be between 8 and 8192"),
         (["--size", 5, "--hold", "x"], 2, "`hold` must read factor=value"),
         (["--size", 5, "--shard", "3/2"], 2, "I from 1 to N"),
         (["--size", 5, "--pairs", "normal:x"], 2, "normal"),
         (["--size", 5, "--split", "a/b"], 2, "`split`"),
-        (["--latents", __file__], 1, "not a .npy file"),
+        (["--latents", __file__], 1, "not an array of numbers"),
     ],
 )
 def test_wrong_use_is_one_sentence(tmp_path, arguments, code, rule):

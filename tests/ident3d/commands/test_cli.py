@@ -59,7 +59,7 @@ def test_verify_names_the_shard_and_exits_with_1(tmp_path, part):
     ("arguments", "code", "words"),
     [
         (["info", "nowhere"], 1, "nowhere does not exist"),
-        (["sheet", "--count", "0"], 2, "must be at least 1"),
+        (["sheet", "--count", "0"], 2, "not in the range"),
         (["sheet", ".", "--render"], 2, "takes no PATH"),
         (["frobnicate"], 2, "No such command"),
         (["verify", "--frob"], 2, "No such option"),
