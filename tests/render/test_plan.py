@@ -118,8 +118,14 @@ def test_a_damaged_plan_is_one_sentence(tmp_path, text):
 
 
 def test_wrong_sizes_and_names(tmp_path):
-    with pytest.raises(ValueError, match="1 or more"):
+    with pytest.raises(ValueError, match="`size` must be between 1 and 1000000000; got 0"):
         make_plan(tmp_path, SPEC, 0, 4, "")
+    with pytest.raises(
+        ValueError, match="`size` must be between 1 and 1000000000; got 1000000000000"
+    ):
+        make_plan(tmp_path, SPEC, 10**12, 4, "")
+    with pytest.raises(ValueError, match="`shard_size` must be between 10 and 1000000000; got 4"):
+        make_plan(tmp_path, SPEC, 10**6, 4, "")
     with pytest.raises(ValueError, match="`split`"):
         begin(tmp_path / "new", dataclasses.replace(SPEC, split="../x"), 5, 4, "")
     assert not (tmp_path / "new").exists()
