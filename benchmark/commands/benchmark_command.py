@@ -93,7 +93,11 @@ def row_options(command: Callable) -> Callable:
         ),
         click.option("--out", type=_path, default=Path("results"), show_default=True),
         click.option(
-            "--seeds", type=click.IntRange(1, 9999), default=1, show_default=True, help="Seeds 0, 1, …"
+            "--seeds",
+            type=click.IntRange(1, 9999),
+            default=1,
+            show_default=True,
+            help="Seeds 0, 1, …",
         ),
         click.option("--data", type=_path, help="Data set of an image experiment."),
         click.option(

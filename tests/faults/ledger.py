@@ -137,7 +137,7 @@ KINDS = {
     ),
     "escape sequences in a stranger's text": (
         "No control character reaches the terminal.",
-        "colours, titles, cursor moves, changes of direction, in every text of manifests and records",
+        "colours, titles, cursor moves, changes of direction, in every text of a manifest",
     ),
     "numbers at the edge of floats": (
         "Scores do not depend on the scale of what is scored.",
