@@ -34,6 +34,7 @@ from .plugins import entry_points, foreign, load_object, source_digest
 from .settings.composed import added
 from .settings.experiment import Experiment
 from .settings.run_settings import ImageSettings
+from .training.distributed import here
 from .training.image_run import records
 from .training.loop import Batches
 
@@ -127,6 +128,8 @@ def run(
     settings: MethodSettings, seed: int, checkpoint: Path | None, label: str
 ) -> list[dict[str, Any]]:
     """Fit a method from outside; return the fields of its records."""
+    if here().world > 1:
+        raise ValueError("`torchrun` is for our own rows; run a method from outside without it.")
     spec, data = settings.foreign.method, Splits(settings)
     method = find_method(spec)
     task = Task(

@@ -1,11 +1,13 @@
 """`ident3d benchmark`: list and run experiments; score, report, verify, pack live elsewhere."""
 
 import math
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec
 
 import click
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:  # all of them take seconds to import
     from ..training.jobs import Job
 
 _path = click.Path(path_type=Path)
+P = ParamSpec("P")
 # name -> (where the click command lives, the line `ident3d benchmark --help` shows)
 COMMANDS = {
     name: (f"ident3d.benchmark.commands.{place}", line)
@@ -126,6 +129,21 @@ def pick_rows(
     return [(one, experiments.pick_tier(one, tier, changed)) for one in chosen]
 
 
+def by_ranks(command: Callable[P, None]) -> Callable[P, None]:
+    """Let torchrun's processes do a command together; without it, a process does it alone."""
+
+    @wraps(command)
+    def run(*arguments: P.args, **options: P.kwargs) -> None:
+        if "TORCHELASTIC_RUN_ID" not in os.environ:
+            return command(*arguments, **options)
+        from ..training.distributed import joined
+
+        with joined():
+            command(*arguments, **options)
+
+    return run
+
+
 @click.command(
     epilog=examples(
         "ident3d benchmark run table1/5 --seeds 3 --workers 2",
@@ -157,6 +175,7 @@ def pick_rows(
 @click.option("--slurm", **SLURM)
 @click.option("--again", is_flag=True, help="Run what has a record already once more, too.")
 @click.option("--dry-run", is_flag=True, help="Say what would be run, and stop.")
+@by_ranks
 def run(
     ids: tuple[str, ...],
     tier: str | None,
@@ -176,9 +195,11 @@ def run(
 
     ID is an experiment such as table1/3, all below a name such as table1, or a pattern such as
     '*/supervised'. Runs that have a record are skipped; runs that were cut off go on. A method from
-    outside whose source has changed since is run again, and its earlier record set aside.
+    outside whose source has changed since is run again, and its earlier record set aside. Under
+    `torchrun ... -m ident3d benchmark run`, all its processes train each run together.
     """
     from ..experiments.select import TIERS
+    from ..training.distributed import here
     from ..training.jobs import finished, run_all
     from ..training.ray_runs import run_on_ray
 
@@ -196,7 +217,8 @@ def run(
     for sentence in refused:
         say(f"Not counted: {sentence}", err=True)
     recorded = sum(job.key in done for job in jobs)
-    todo = [job for job in jobs if again or job.key not in done]
+    wanted = [again or job.key not in done for job in jobs]
+    todo = [job for job, do in zip(jobs, here().agree(wanted), strict=True) if do]
     click.echo(f"{len(todo)} runs to do, {recorded} already in {out}.")
     if without:
         click.echo(f"{without} of the rows named have no tier {tier or 'below paper'}.")

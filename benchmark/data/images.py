@@ -16,6 +16,7 @@ from ident3d.pairs import Pairs
 
 from ..encoders.baselines import BASELINES
 from ..settings.run_settings import ImageSettings
+from ..training.distributed import ALONE, Ranks
 from ..training.loop import Batch, Batches
 
 SAMPLE = 1_000  # images from which encoders take their statistics
@@ -50,14 +51,20 @@ class Splits:
         rows = np.linspace(0, count - 1, min(count, SAMPLE)).astype(int)
         return as_tensor(self.train[0].images[rows])
 
-    def batches(self, seed: int, device: torch.device) -> Batches:
-        """Return the endless batches of a run; step s has the same ones wherever it begins."""
+    def batches(self, seed: int, device: torch.device, ranks: Ranks = ALONE) -> Batches:
+        """Return the endless batches of a run, or a rank's parts of them.
+
+        Step s has the same ones wherever it begins. Ranks share the anchors of one process, and
+        each draws what is drawn for its own: positives that are looked up, augmentations.
+        """
         loaders = [
             PairLoader(
                 self._pairs(process, seed),
-                self.settings.training.batch,
+                self.settings.training.batch // ranks.world,
                 transform=SimCLR() if self.settings.data.pairs == "augmented" else None,
                 device=device,
+                rank=ranks.rank,
+                world_size=ranks.world,
             )
             for process in range(len(self.train))
         ]

@@ -13,6 +13,7 @@ from ident3d.spaces import Space, Uniform, parse_space, sample_marginal
 
 from ..encoders.theory import true_diagonal
 from ..settings.run_settings import SyntheticSettings
+from ..training.distributed import ALONE, Ranks
 from ..training.loop import Batch, Batches
 
 # What random numbers are for: each use has its own stream of a seed.
@@ -83,24 +84,31 @@ class Process:
         return views
 
 
-def batches(process: Process, mixing: nn.Module, size: int, seed: int) -> Batches:
-    """Return the endless batches of a run, from any step on.
+def batches(
+    process: Process, mixing: nn.Module, size: int, seed: int, ranks: Ranks = ALONE
+) -> Batches:
+    """Return the endless batches of a run, from any step on; of each, the part of a rank.
 
     A batch depends on `(seed, step)` alone, so a run that goes on sees what it would have seen.
     """
 
     def source(first: int) -> Iterator[Batch]:
         for step in itertools.count(first):
-            yield draw_batch(process, mixing, size, stream(seed, BATCHES, step), step)
+            yield draw_batch(process, mixing, size, stream(seed, BATCHES, step), step, ranks)
 
     return source
 
 
 def draw_batch(
-    process: Process, mixing: nn.Module, size: int, rng: np.random.Generator, step: int = 0
+    process: Process,
+    mixing: nn.Module,
+    size: int,
+    rng: np.random.Generator,
+    step: int = 0,
+    ranks: Ranks = ALONE,
 ) -> Batch:
-    """Draw the batch of a step: mixed views, and their latents."""
-    views = [as_tensor(view) for view in process.views(size, rng, step)]
+    """Draw the batch of a step, and return a rank's part of it: mixed views, and their latents."""
+    views = [as_tensor(view[ranks.share(len(view))]) for view in process.views(size, rng, step)]
     latents = torch.cat(views)
     with torch.no_grad():
         mixed = mixing(latents)

@@ -16,6 +16,7 @@ from ident3d.augment import to_float
 from ident3d.errors import choose
 
 from ..settings.run_settings import Model
+from ..training.shared_norm import SharedBatchNorm2d
 from .heads import make_head
 
 SLOPE = 0.01  # of every leaky ReLU of ours
@@ -137,7 +138,7 @@ def resnet18(dim: int, head: nn.Module) -> nn.Sequential:
     """Return the papers' image encoder: ResNet18, 10 `dim` outputs, leaky ReLU, linear to `dim`."""
     from torchvision.models import resnet18 as build
 
-    body = build(weights=None, num_classes=10 * dim)
+    body = build(weights=None, num_classes=10 * dim, norm_layer=SharedBatchNorm2d)
     return nn.Sequential(body, nn.LeakyReLU(SLOPE), nn.Linear(10 * dim, dim), head)
 
 

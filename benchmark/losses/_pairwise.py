@@ -1,14 +1,17 @@
 """The log-sum-exp over all pairs of a batch; its gradient is computed along with its value.
 
-Only (n, d) gradients are kept for the backward pass. Second derivatives are refused.
+Only (n, d) gradients are kept for the backward pass. Second derivatives are refused. Ranks that
+share a loss (`sharing`) each take a share of the rows, and have the sums of all.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..training.distributed import Ranks, sharers
 from ._kernels import KERNELS
 from ._passes import by_halves, by_rows
 from .similarities import Similarity
@@ -62,15 +65,17 @@ def mean_logsumexp(
     kernel = KERNELS[similarity.kernel](similarity, tau)
     dtype = torch.float64 if x.dtype == torch.float64 else torch.float32  # half is too coarse
     # Matrix products are so quick that sparing half of them gains nothing.
-    halves = y is None and similarity.kernel == "lp" and len(x) ** 2 / 2 <= STORED
+    ranks = sharers()
+    small = ranks.world == 1 and len(x) ** 2 / 2 <= STORED
+    halves = y is None and similarity.kernel == "lp" and small
     x = similarity.embed(x.to(dtype))
     y = x if y is None else similarity.embed(y.to(dtype))
     if not torch.is_grad_enabled():  # a Function is not told
         x, y, reference, extra = x.detach(), y.detach(), reference.detach(), extra.detach()
-    compute = by_halves if halves else by_rows
+    compute = by_halves if halves else partial(by_rows, rows=ranks.share(len(x)))
     with torch.autocast(x.device.type, enabled=False):
         return _MeanLogSumExp.apply(
-            x, y, reference, extra, kernel, compute, dtype, count_reference, own
+            x, y, reference, extra, kernel, compute, ranks, dtype, count_reference, own
         )
 
 
@@ -86,6 +91,7 @@ class _MeanLogSumExp(torch.autograd.Function):
         extra: Tensor,
         kernel: Any,
         compute: Callable[..., tuple[Tensor, Tensor, Tensor]],
+        ranks: Ranks,
         dtype: torch.dtype,
         count_reference: bool,
         own: bool,
@@ -94,11 +100,13 @@ class _MeanLogSumExp(torch.autograd.Function):
         kernel.start(x, y, reference, x.new_empty((rows, len(y)), dtype=dtype))
         wanted = any(ctx.needs_input_grad)
         value, *others = compute(kernel, reference, extra, count_reference, own, wanted)
-        ctx.save_for_backward(*kernel.gradients(), *others)
+        gradients = [*kernel.gradients(), *others]
+        ranks.sum_([value, *gradients] if wanted else [value])
+        ctx.save_for_backward(*gradients)
         return value.to(dtype)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():  # as constants, these gradients would silently be half right
             raise RuntimeError("This loss has no second derivative; leave out `create_graph`.")
-        return *(upstream.to(g.dtype) * g for g in ctx.saved_tensors), *[None] * 5
+        return *(upstream.to(g.dtype) * g for g in ctx.saved_tensors), *[None] * 6

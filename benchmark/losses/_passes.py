@@ -20,13 +20,22 @@ NOTHING = 1e-30
 
 
 def by_rows(
-    kernel: Any, reference: Tensor, extra: Tensor, count_reference: bool, own: bool, wanted: bool
+    kernel: Any,
+    reference: Tensor,
+    extra: Tensor,
+    count_reference: bool,
+    own: bool,
+    wanted: bool,
+    rows: slice,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Turn a block's logits into weights, and these into gradients, while they are in cache."""
+    """Turn a block's logits into weights, and these into gradients, while they are in cache.
+
+    Only some rows are done: what they add to the mean, and their derivatives, zero elsewhere.
+    """
     n = len(reference)
     total = reference.new_zeros(())
     by_reference, by_extra = torch.zeros_like(reference), torch.zeros_like(extra)
-    for block in _blocks(n, len(kernel.buffer)):
+    for block in _blocks(rows, len(kernel.buffer)):
         logits = kernel.logits(block)
         if own:
             for offset in range(0, logits.shape[1], n):
@@ -84,9 +93,9 @@ def by_halves(
     return values.mean(), -sums * scale, by_extra
 
 
-def _blocks(n: int, rows: int) -> Iterator[slice]:
-    for first in range(0, n, rows):
-        yield slice(first, min(first + rows, n))
+def _blocks(rows: slice, size: int) -> Iterator[slice]:
+    for first in range(rows.start, rows.stop, size):
+        yield slice(first, min(first + size, rows.stop))
 
 
 def _triangle(n: int, area: int) -> Iterator[slice]:

@@ -27,6 +27,7 @@ from ..scoring.embedding import embed
 from ..scoring.matched_metric import match_metric
 from ..settings.run_settings import FIT, THEORY, ImageSettings
 from . import comparison
+from .distributed import here
 from .loop import Batches, pick_device, train
 from .pixel_run import pixel_fields
 from .sizes import fit_size
@@ -38,9 +39,14 @@ DEVIATION = 1 / 3**0.5  # of a latent uniform in [-1, 1]
 def run(
     settings: ImageSettings, seed: int, checkpoint: Path | None, label: str
 ) -> list[dict[str, Any]]:
-    """Do one run; return the fields of its records: both protocols, test and training rows."""
+    """Do one run; return the fields of its records: both protocols, test and training rows.
+
+    Ranks train together; the first alone scores, and the others return nothing.
+    """
     torch.manual_seed(seed)
-    data, loss, dim = Splits(settings), settings.loss, settings.model.dim
+    data, loss, dim, ranks = Splits(settings), settings.loss, settings.model.dim, here()
+    if loss.name in BASELINES and not ranks.first:
+        return []
     if loss.name == "identity":
         return identity_records(data)
     if baseline := BASELINES.get(loss.name):
@@ -49,8 +55,9 @@ def run(
     if loss.name in BASELINES:
         return records(settings, data, encoder, {"seconds": 0.0})
     objective = make_objective(loss, dim, len(data.train))
-    batches = data.batches(seed, pick_device(settings.training.device))
-    if settings.model.size == FIT:
+    device = pick_device(settings.training.device)
+    batches = data.batches(seed, device)
+    if settings.model.size == FIT and ranks.first:
         size = fit_size(encoder, objective, batches(0), settings.training)
         head_of(encoder).resize(size)
     rows = np.linspace(0, len(data.test) - 1, min(settings.data.watched, len(data.test)))
@@ -64,12 +71,14 @@ def run(
     history = train(
         encoder,
         objective,
-        batches,
+        data.batches(seed, device, ranks),
         settings.training,
         evaluate=evaluate,
         checkpoint=checkpoint,
         label=label,
     )
+    if not ranks.first:
+        return []
     shared: dict[str, Any] = {"curves": history.curves, "seconds": history.seconds}
     if objective.metrics:
         shared["metric"] = [value for diagonal in objective.metrics for value in diagonal]

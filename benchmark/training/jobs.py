@@ -22,6 +22,7 @@ from ..scoring import HELD_OUT
 from ..settings.composed import Composed, plain
 from ..settings.experiment import Experiment
 from ..settings.run_settings import THEORY
+from .distributed import here
 
 EXPECTED = (ValueError, DataError, OSError)  # their sentence says all; others show their trace
 WORK = ".running"  # below the results: checkpoints of unfinished runs
@@ -55,6 +56,12 @@ class Job:
         digest = sha256(json.dumps(self.key).encode())[:16]
         return self.out / WORK / f"{self.experiment.id.replace('/', '-')}-s{self.seed}-{digest}"
 
+    def train_and_score(self) -> list[dict[str, Any]]:
+        """Do it, from its checkpoint if there is one; return the fields of its records."""
+        checkpoint = self.folder / "checkpoint.safetensors"
+        found = self.experiment.run(self.settings, self.seed, checkpoint, self.label)
+        return found if isinstance(found, list) else [found]
+
 
 def finished(out: Path, refused: list[str]) -> dict[tuple[str, ...], Path]:
     """Return the keys of the runs that have a record below `out`; say which files are bad."""
@@ -68,13 +75,16 @@ def finished(out: Path, refused: list[str]) -> dict[tuple[str, ...], Path]:
 
 
 def run(job: Job) -> Path:
-    """Do one run, from its checkpoint if there is one, and return its record's path."""
+    """Do one run, from its checkpoint if there is one, and return its record's path.
+
+    Of ranks that train together the first does it; the others help, and have no record.
+    """
+    if not here().first:
+        job.train_and_score()
+        return job.out
     job.folder.mkdir(parents=True, exist_ok=True)
     with _lock(job.folder):
-        found = job.experiment.run(
-            job.settings, job.seed, job.folder / "checkpoint.safetensors", job.label
-        )
-        for fields in found if isinstance(found, list) else [found]:
+        for fields in job.train_and_score():
             path = _save(job, dict(fields))
         _set_aside(job)
         shutil.rmtree(job.folder)
@@ -113,10 +123,20 @@ def _set_aside(job: Job) -> None:
 
 
 def run_all(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Path | Exception]]:
-    """Do runs, `workers` at a time, and yield each with its record or with what went wrong."""
+    """Do runs, `workers` at a time, and yield each with its record or with what went wrong.
+
+    Ranks do one after another together, and the first yields them; what goes wrong ends them all.
+    """
+    ranks = here()
+    if workers > 1 and ranks.world > 1:
+        raise ValueError("`--workers` must be 1 with torchrun, whose processes share each run.")
     if workers == 1:
         for job in jobs:
-            yield job, attempt(job)
+            outcome = attempt(job)
+            if ranks.world > 1 and isinstance(outcome, Exception):
+                raise DataError(f"{job.label}, rank {ranks.rank}: {outcome}") from outcome
+            if ranks.first:
+                yield job, outcome
         return
     context = multiprocessing.get_context("spawn")
     threads = max(1, (os.cpu_count() or 1) // workers)

@@ -3,7 +3,8 @@
     history = train(encoder, objective, batches, Training(steps=2000, lr=1e-3), evaluate=score)
 
 `batches(first)` yields the batches of steps `first`, `first + 1`, ...: the same ones every time it
-is called, so that a run which was cut off goes on with the numbers of one that was not.
+is called, so that a run which was cut off goes on with the numbers of one that was not. Ranks that
+train together (`distributed.py`) each call it with their own parts of the same batches.
 """
 
 import math
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,6 +24,7 @@ from ident3d.progress import Tracker
 from ..encoders.heads import SIZES
 from ..settings.run_settings import Training
 from . import checkpoints
+from .distributed import Ranks, here, whole_views
 from .gradients import autocast, backward
 from .schedules import SCHEDULES
 
@@ -82,6 +85,12 @@ def train(
 
     With `checkpoint`, a file, training goes on from it if it is there, and keeps it up to date.
     """
+    ranks, seed = here(), torch.initial_seed()
+    if settings.batch % ranks.world:
+        raise ValueError(
+            f"`batch` must be a multiple of the {ranks.world} ranks that share it, "
+            f"got {settings.batch}."
+        )
     device = pick_device(settings.device)
     encoder.to(device).train()
     modules: dict[str, nn.Module] = {"encoder": encoder}
@@ -91,6 +100,7 @@ def train(
     history = History()
     if checkpoint is not None and checkpoint.exists():
         history = History(**checkpoints.restore(checkpoint, modules, optimizer))
+    _start_together(ranks, modules, history)
     runner: Callable[[Tensor], Tensor] = torch.compile(encoder) if settings.compile else encoder
     context = autocast(device, settings.precision)
 
@@ -107,14 +117,17 @@ def train(
             batch = next(source).to(device)
             set_learning_rates(optimizer, settings, history)
             optimizer.zero_grad(set_to_none=True)
+            _draw_apart(ranks, seed, history.step)
             loss = backward(
                 encoder,
                 forward,
                 batch.views,
-                partial(objective, latents=batch.latents),
+                partial(objective, latents=_all_latents(ranks, batch)),
                 micro_batch=settings.micro_batch,
                 norm_rows=settings.norm_rows,
+                ranks=ranks,
             )
+            _copy_gradients(ranks, modules.get("objective"))
             if settings.clip is not None:
                 nn.utils.clip_grad_norm_(_parameters(optimizer), settings.clip)
             optimizer.step()
@@ -122,13 +135,19 @@ def train(
             history.step += 1
             history.loss_count += 1
             history.seconds = time.monotonic() - started
+            if settings.seconds:  # which decide when it ends
+                (history.seconds,) = ranks.agree([history.seconds])
             if is_evaluation(history, settings):
                 history.loss_sum = checked(losses, history.step)
-                history.record(evaluate(encoder))
+                history.record(evaluate(encoder) if ranks.first else {})
                 losses = torch.zeros_like(losses)
                 encoder.train()
                 tracker.note = history.latest
-            if checkpoint and history.seconds - saved >= settings.checkpoint_seconds:
+            if (
+                checkpoint
+                and ranks.first
+                and history.seconds - saved >= settings.checkpoint_seconds
+            ):
                 history.loss_sum = checked(losses, history.step)
                 checkpoints.save(checkpoint, modules, optimizer, vars(history))
                 saved = history.seconds
@@ -195,6 +214,35 @@ def checked(losses: Tensor, step: int) -> float:
     if not math.isfinite(value):
         raise DataError(f"The loss is not finite before step {step}; lower `lr` or set `clip`.")
     return value
+
+
+def _start_together(ranks: Ranks, modules: dict[str, nn.Module], history: History) -> None:
+    """Begin with the first rank's weights: those of another kind of processor differ in a bit."""
+    for module in modules.values():
+        ranks.copy_first([*module.parameters(), *module.buffers()])
+    if ranks.gather(torch.tensor([history.step])).unique().numel() > 1:
+        raise DataError("The ranks see different checkpoints; put `--out` on a disk they share.")
+
+
+def _draw_apart(ranks: Ranks, seed: int, step: int) -> None:
+    """Let each rank draw its own noise for its rows, the same ones when a run goes on."""
+    if ranks.world > 1:
+        address = np.random.SeedSequence([seed, step, ranks.rank])
+        torch.manual_seed(int(address.generate_state(1, np.uint64)[0]))
+
+
+def _all_latents(ranks: Ranks, batch: Batch) -> Tensor | None:
+    """Return the latents of the whole batch."""
+    if batch.latents is None or ranks.world == 1:
+        return batch.latents
+    lengths = [len(view) for view in batch.views]
+    return torch.cat(whole_views(ranks.gather(batch.latents), lengths))
+
+
+def _copy_gradients(ranks: Ranks, objective: nn.Module | None) -> None:
+    """Give all ranks the gradient of the loss's own parameters, which each of them has."""
+    if objective is not None:
+        ranks.copy_first([p.grad for p in objective.parameters() if p.grad is not None])
 
 
 def _finished(history: History, settings: Training) -> bool:

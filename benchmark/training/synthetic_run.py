@@ -31,6 +31,7 @@ from ..losses import Objective, make_objective
 from ..scoring.matched_metric import match_metric, metric_errors
 from ..settings.run_settings import FIT, THEORY, SyntheticSettings
 from . import comparison
+from .distributed import here
 from .loop import train
 from .sizes import fit_size
 
@@ -42,9 +43,12 @@ CURVES = 20  # learned diagonals longer than this get no curves
 def run(
     settings: SyntheticSettings, seed: int, checkpoint: Path | None, label: str
 ) -> list[dict[str, Any]]:
-    """Do one run; return the fields of its records, one for each protocol."""
+    """Do one run; return the fields of its records, one for each protocol.
+
+    Ranks train together; the first alone scores, and the others return nothing.
+    """
     torch.manual_seed(seed)
-    process, loss = Process.read(settings), settings.loss
+    process, loss, ranks = Process.read(settings), settings.loss, here()
     mixing = make_mixing(process.dim, stream(seed, MIXING))
     z = process.anchors(settings.data.scored, stream(seed, SCORING))
     if settings.data.opposite:
@@ -52,12 +56,13 @@ def run(
     with torch.no_grad():
         observed = mixing(as_tensor(z))
     if loss.name == "identity":
-        return records(process, z, observed.numpy(), {"seconds": 0.0})
+        return records(process, z, observed.numpy(), {"seconds": 0.0}) if ranks.first else []
     encoder = build(settings, process, mixing, seed)
     objective = make_objective(loss, process.dim, len(process.conditionals))
-    source = batches(process, mixing, settings.training.batch, seed)
-    if settings.model.size == FIT:
-        size = fit_size(encoder, objective, source(0), settings.training)
+    source = batches(process, mixing, settings.training.batch, seed, ranks)
+    if settings.model.size == FIT and ranks.first:
+        whole = batches(process, mixing, settings.training.batch, seed)
+        size = fit_size(encoder, objective, whole(0), settings.training)
         head_of(encoder).resize(size)
 
     def evaluate(encoder: nn.Module) -> dict[str, float]:
@@ -74,6 +79,8 @@ def run(
         checkpoint=checkpoint,
         label=label,
     )
+    if not ranks.first:
+        return []
     z_hat = embed(encoder, observed)
     shared: dict[str, Any] = {"curves": history.curves, "seconds": history.seconds}
     further: dict[str, float] = against_truth(settings, mixing, encoder, objective, seed)
