@@ -13,8 +13,11 @@ pieces, so one sum at the end is both simpler and exact.
 """
 
 import os
+import re
 import signal
 import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
@@ -137,6 +140,7 @@ def joined() -> Iterator[None]:
         timeout=PATIENCE,
     )
     signal.signal(signal.SIGTERM, _end)
+    end_with(os.getppid())
     try:
         with ExitStack() as silence:
             if rank:
@@ -152,6 +156,17 @@ def joined() -> Iterator[None]:
             sys.exit(1)
         raise
     distributed.destroy_process_group()
+
+
+def end_with(parent: int) -> None:
+    """End this process with a parent that is killed: nobody collects what it does."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)  # a run's checkpoint is whole at any instant
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _speaks(store: distributed.Store) -> bool:
@@ -174,7 +189,7 @@ def _together() -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:
-        cause = str(error).strip().partition("\n")[0][:200]
+        cause = re.sub(r"^\[[^]]*\] *|[.\n].*", "", str(error).strip(), flags=re.DOTALL)
         raise DataError(f"Another rank has ended ({cause}); {AGAIN}") from error
 
 

@@ -4,8 +4,6 @@ import json
 import multiprocessing
 import os
 import shutil
-import threading
-import time
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -22,7 +20,7 @@ from ..scoring import HELD_OUT
 from ..settings.composed import Composed, plain
 from ..settings.experiment import Experiment
 from ..settings.run_settings import THEORY
-from .distributed import here
+from .distributed import end_with, here
 
 EXPECTED = (ValueError, DataError, OSError)  # their sentence says all; others show their trace
 WORK = ".running"  # below the results: checkpoints of unfinished runs
@@ -166,13 +164,7 @@ def _start_worker(threads: int, parent: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)  # the run's checkpoint is whole at any instant
+    end_with(parent)
 
 
 def _lock(folder: Path) -> Lock:
