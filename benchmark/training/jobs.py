@@ -91,7 +91,7 @@ def run(job: Job) -> Path:
 
 def _save(job: Job, fields: dict[str, Any]) -> Path:
     """Write one record of a run, and the embeddings that come with it."""
-    embeddings = fields.pop("embeddings", None)
+    embeddings, world = fields.pop("embeddings", None), here().world
     common: dict[str, Any] = {
         "method": job.experiment.method,
         "experiment": job.experiment.id,
@@ -99,7 +99,7 @@ def _save(job: Job, fields: dict[str, Any]) -> Path:
         "protocol": HELD_OUT,
         "seed": job.seed,
         "settings": plain(job.settings),
-        "environment": environment(),
+        "environment": environment() | ({"ranks": world} if world > 1 else {}),
         "commit": commit(),
         "command": job.command,
     }
