@@ -12,11 +12,12 @@ from ident3d.commands.options import echo_json, examples, json_option, table
 )
 @click.argument("records", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The entry's folder.")
-def pack(records: tuple[Path, ...], out: Path) -> None:
+@click.option("--encoders", is_flag=True, help="Pack the trained encoders, too.")
+def pack(records: tuple[Path, ...], out: Path, encoders: bool) -> None:
     """Pack RECORDS, one result file per seed, with their embeddings into one entry folder."""
     from ..results.entries import pack
 
-    folder = pack(records, out)
+    folder = pack(records, out, encoders)
     size = sum(path.stat().st_size for path in folder.iterdir())
     count = f"{len(records)} seed" + "s" * (len(records) > 1)
     click.echo(f"Packed {count} into {folder} ({size / 1e6:.1f} MB).")

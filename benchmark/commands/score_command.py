@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,23 @@ from ..scoring.protocols import HELD_OUT, OLD, PROTOCOLS, TODAY, scored_rows
 
 _path = click.Path(path_type=Path)
 _file = click.Path(path_type=Path, exists=True, dir_okay=False)
+TRAINED = ".safetensors"  # how the files of trained encoders end
 
 
 @click.command(
     epilog=examples(
         "ident3d benchmark score --data 3dident/test --embeddings mine.npy",
         "ident3d benchmark score --data 3dident/test --encoder my_module:encoder --out results",
+        "ident3d benchmark score --data 3dident/test --encoder results/RUN.safetensors",
     )
 )
 @click.option("--data", type=_path, required=True, help="The split that was embedded.")
 @click.option("--embeddings", type=_file, help="A .npy file (n, k), rows in the order of the data.")
-@click.option("--encoder", help="module:name of an encoder, or of a function that makes one.")
+@click.option(
+    "--encoder",
+    help="module:name of an encoder, or of a function that makes one; or the RUN.safetensors that "
+    "`benchmark run` keeps.",
+)
 @click.option("--weights", type=_file, help="The encoder's weights, safetensors.")
 @click.option(
     "--protocol",
@@ -134,9 +141,22 @@ def score_table(scores: dict[str, Any]) -> str:
 
 
 def _run(spec: str, weights: Path | None, data: Dataset, protocol: str) -> np.ndarray:
-    from ..scoring.embedding import embed, load_encoder
+    from ..encoders.trained import read_trained
+    from ..scoring.embedding import embed, find_encoder
 
-    encoder = load_encoder(spec, weights)
+    if spec.endswith(TRAINED):
+        if weights is not None:
+            raise ValueError(f"`--weights` are for module:name; {spec} has its own.")
+        trained = read_trained(Path(spec))
+        height, width, channels = data.images.shape[1:]
+        if trained.sample[1:] != (channels, height, width):
+            raise ValueError(
+                f"`--encoder` {spec} takes inputs of shape {trained.sample[1:]}; the images of "
+                f"{data.path} are {(channels, height, width)}."
+            )
+        encoder: Callable[[Any], Any] = trained.encoder
+    else:
+        encoder = find_encoder(spec, weights)
     rows = scored_rows(protocol, len(data))
     return embed(encoder, data.images, rows=rows, train_mode=PROTOCOLS[protocol].train_mode)
 

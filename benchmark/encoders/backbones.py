@@ -117,7 +117,8 @@ class Whitened(nn.Module):
         super().__init__()
         dim, sample = sample.shape[1], sample.double()
         # The inverse root of the covariance is V diag(1 / sqrt(values)) V', (dim, dim).
-        values, vectors = torch.linalg.eigh(torch.cov(sample.T))
+        centred = sample - sample.mean(0)  # not torch.cov, which has no shapes-only form
+        values, vectors = torch.linalg.eigh(centred.T @ centred / (len(sample) - 1))
         whiten = vectors @ torch.diag(values.clamp(min=1e-12).rsqrt()) @ vectors.T
         self.register_buffer("centre", sample.mean(0).float())
         self.register_buffer("whiten", whiten.float())

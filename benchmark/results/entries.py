@@ -2,6 +2,7 @@
 
     ENTRY/entry.json              the records, the embeddings' digests, and a seal over both
     ENTRY/embeddings-s<seed>.npy  embeddings of the scored rows, float32 or float64 (n, k)
+    ENTRY/encoder-s<seed>.safetensors  the trained encoder, if it is packed, too
 
 An entry comes from a stranger: nothing in it is executed, sizes are limited, file names are made
 here from the seeds, links are refused.
@@ -39,15 +40,16 @@ class Entry(
 
     records: Annotated[list[Result], Meta(min_length=1, max_length=100)]
     embeddings: Annotated[dict[str, Digest], Meta(max_length=100)]  # seed -> digest of its file
+    encoders: Annotated[dict[str, Digest], Meta(max_length=100)] = {}  # the same, if there are any
     seal: str = ""
     version: Literal[1] = 1
 
 
-def pack(records: Sequence[str | Path], out: str | Path) -> Path:
+def pack(records: Sequence[str | Path], out: str | Path, encoders: bool = False) -> Path:
     """Make an entry folder from record files that lie beside their embeddings.
 
     The records must be of one method and setting, one per seed. Scores that embeddings alone
-    cannot prove are left out.
+    cannot prove are left out. `encoders` packs the trained encoders that lie beside them, too.
     """
     out, paths = Path(out), [Path(path) for path in records]
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -55,14 +57,24 @@ def pack(records: Sequence[str | Path], out: str | Path) -> Path:
     results = [load(path) for path in paths]
     _check_together(results, "`records`")
     arrays = [submitted(path.with_suffix(".npy")) for path in paths]
+    networks = [path.with_suffix(".safetensors") for path in paths if encoders]
+    for result, path in zip(results, networks, strict=False):
+        check_encoder(path, result)
     out.mkdir(parents=True, exist_ok=True)
-    digests = {}
+    digests, kept = {}, {}
     for result, array in zip(results, arrays, strict=True):
         path = out / embeddings_name(result.seed)
         save_embeddings(path, array)
         digests[str(result.seed)] = file_digest(path)
-    entry = Entry(records=[_provable(result) for result in results], embeddings=digests)
+    for result, network in zip(results, networks, strict=False):
+        write_bytes(out / encoder_name(result.seed), network.read_bytes())
+        kept[str(result.seed)] = file_digest(network)
+    entry = Entry(
+        records=[_provable(result) for result in results], embeddings=digests, encoders=kept
+    )
     content = msgspec.to_builtins(entry)
+    if not kept:
+        del content["encoders"]  # which earlier versions do not know
     text = msgspec.json.encode(content | {"seal": seal(content)})  # keeps the factors' order
     write_bytes(out / "entry.json", msgspec.json.format(text, indent=1))
     return out
@@ -81,7 +93,7 @@ def read_entry(folder: Path) -> Entry:
     _check_together(entry.records, str(path))
     if entry.seal != seal(found):
         raise DataError(f"{path} was changed after packing: its seal does not agree.")
-    _check_files(folder, entry.records)
+    _check_files(folder, entry)
     return entry
 
 
@@ -96,6 +108,26 @@ def submitted(path: Path) -> np.ndarray:
             f"got {array.dtype} {array.shape}."
         )
     return array
+
+
+def check_encoder(path: Path, result: Result) -> None:
+    """Refuse an encoder that is not what its record's settings describe: a stranger's, so no link.
+
+    Its numbers are read, and go into a network of ours; nothing in it is executed.
+    """
+    from ..encoders.trained import read_trained  # imports torch
+
+    if path.is_symlink() or not path.is_file():
+        raise DataError(
+            f"{path} must be a plain file; a run keeps its encoder beside its held-out record."
+        )
+    if read_trained(path).settings != result.settings:
+        raise DataError(f"{path} is the encoder of another run: its settings differ.")
+
+
+def encoder_name(seed: int) -> str:
+    """Name a seed's encoder inside an entry."""
+    return f"encoder-s{int(seed)}.safetensors"
 
 
 def embeddings_name(seed: int) -> str:
@@ -128,13 +160,15 @@ def _check_together(results: Sequence[Result], where: str) -> None:
         )
 
 
-def _check_files(folder: Path, results: Sequence[Result]) -> None:
-    allowed = {"entry.json"} | {embeddings_name(result.seed) for result in results}
+def _check_files(folder: Path, entry: Entry) -> None:
+    seeds = [result.seed for result in entry.records]
+    allowed = {"entry.json"} | {embeddings_name(seed) for seed in seeds}
+    allowed |= {encoder_name(seed) for seed in seeds if str(seed) in entry.encoders}
     for path in sorted(folder.iterdir()):
         if path.name not in allowed or path.is_symlink() or not path.is_file():
             raise DataError(
-                f"{folder} must hold entry.json and embeddings alone, found {path.name!r}."
+                f"{folder} must hold entry.json and the files it names, found {path.name!r}."
             )
     for name in sorted(allowed):
         if not (folder / name).is_file():
-            raise DataError(f"{folder / name} is missing; an entry carries each seed's embeddings.")
+            raise DataError(f"{folder / name} is missing; an entry carries the files it names.")

@@ -11,7 +11,7 @@ from ident3d.errors import DataError
 from ident3d.files import file_digest
 
 from .. import scoring
-from .entries import embeddings_name, read_entry, submitted
+from .entries import check_encoder, embeddings_name, encoder_name, read_entry, submitted
 from .records import scored_latents
 from .result import Result
 
@@ -28,9 +28,12 @@ def verify(entry: str | Path, data: Dataset) -> list[dict[str, Any]]:
         _check_data(result, data)
     checked = []
     for result in found.records:
-        path = folder / embeddings_name(result.seed)
-        if file_digest(path) != found.embeddings.get(str(result.seed)):
-            raise DataError(f"{path} was changed after packing: its digest is not the entry's.")
+        path, seed = folder / embeddings_name(result.seed), str(result.seed)
+        _check_digest(path, found.embeddings.get(seed))
+        if seed in found.encoders:
+            network = folder / encoder_name(result.seed)
+            _check_digest(network, found.encoders[seed])
+            check_encoder(network, result)
         embeddings = submitted(path)
         wanted = len(scoring.scored_rows(result.protocol, len(data)))
         if len(embeddings) != wanted:
@@ -41,6 +44,11 @@ def verify(entry: str | Path, data: Dataset) -> list[dict[str, Any]]:
         scores = _check_scores(result, *scored_latents(data, result.protocol), embeddings)
         checked.append({"seed": result.seed, "scores": scores})
     return checked
+
+
+def _check_digest(path: Path, stated: str | None) -> None:
+    if file_digest(path) != stated:
+        raise DataError(f"{path} was changed after packing: its digest is not the entry's.")
 
 
 def _check_data(result: Result, data: Dataset) -> None:

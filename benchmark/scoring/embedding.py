@@ -88,7 +88,7 @@ class _Frozen:
                     buffer.copy_(self.buffers[name])
 
 
-def load_encoder(spec: str, weights: Path | None = None) -> Callable[[Any], Any]:
+def find_encoder(spec: str, weights: Path | None = None) -> Callable[[Any], Any]:
     """Find the encoder that `module:name` means, and load its weights.
 
     A function or class that needs no argument makes the encoder; anything else that can be

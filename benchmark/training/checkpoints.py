@@ -1,27 +1,21 @@
-"""Checkpoints: one safetensors file whose header holds the rest as JSON. No pickle anywhere.
+"""Checkpoints: whole at any instant, and a run never goes on from other weights than it stopped at.
 
-A checkpoint is replaced atomically, so the one that is there is whole. A digest over all it holds
-finds what a disk changes later: a run never goes on from other weights than it stopped at.
+See `encoders/tensor_files.py`, which sees to both.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ident3d.errors import DataError
-from ident3d.files import atomic, canonical_sha256, sha256
-from ident3d.outside import parse_json
 
+from ..encoders.tensor_files import read_tensors, write_tensors
 from .gradients import random_states, set_random_states
 
-FORMAT = 2  # 2 has the digest
-_HEADER = "ident3d-checkpoint"
+KIND = "checkpoint"
 
 
 def save(
@@ -43,18 +37,14 @@ def save(
         tensors |= {f"module.{name}.{key}": t for key, t in module.state_dict().items()}
     for index, entries in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{key}": t for key, t in entries.items()}
-    tensors = {key: t.contiguous() for key, t in tensors.items()}
-    header = {"format": FORMAT, "state": dict(state), "sha256": _digest(state, tensors)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic(path) as partial:
-        save_file(tensors, partial, metadata={_HEADER: json.dumps(header, allow_nan=False)})
+    write_tensors(path, KIND, state, tensors)
 
 
 def restore(
     path: Path, modules: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer
 ) -> dict[str, Any]:
     """Put a checkpoint back into modules, optimiser and generators; return its `state`."""
-    state, tensors = _read(path)
+    state, tensors = read_tensors(path, KIND)
     try:
         for name, module in modules.items():
             module.load_state_dict(_below(tensors, f"module.{name}."))
@@ -63,33 +53,6 @@ def restore(
     except (RuntimeError, KeyError, ValueError, TypeError) as error:
         raise DataError(f"{path} belongs to another model; delete it to start afresh.") from error
     return state
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = parse_json((file.metadata() or {})[_HEADER])
-            if header["format"] != FORMAT:
-                raise ValueError(header["format"])
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        whole = header["sha256"] == _digest(header["state"], tensors)
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise DataError(f"{path} is no checkpoint of this version; delete it.") from error
-    if not whole:
-        raise DataError(f"{path} was damaged: its digest disagrees; delete it to start afresh.")
-    return header["state"], tensors
-
-
-def _digest(state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
-    parts = {
-        key: [
-            str(t.dtype),
-            list(t.shape),
-            sha256(t.cpu().reshape(-1).view(torch.uint8).numpy().data),
-        ]
-        for key, t in tensors.items()
-    }
-    return canonical_sha256({"state": dict(state), "tensors": parts})
 
 
 def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -189,7 +189,7 @@ def _together() -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:
-        cause = re.sub(r"^\[[^]]*\] *|[.\n].*", "", str(error).strip(), flags=re.DOTALL)
+        cause = re.sub(r"^\[[^]]*\] *|(\. |\n).*", "", str(error).strip(), flags=re.DOTALL)
         raise DataError(f"Another rank has ended ({cause}); {AGAIN}") from error
 
 

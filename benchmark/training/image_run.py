@@ -20,11 +20,13 @@ from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
 from ..encoders.heads import head_of
 from ..encoders.theory import predicted_size, true_diagonal
+from ..encoders.trained import Trained
 from ..losses import Objective, make_objective
 from ..results.records import image_fields
 from ..scoring import AS_RELEASED, HELD_OUT, PROTOCOLS, scored_rows
 from ..scoring.embedding import embed
 from ..scoring.matched_metric import match_metric
+from ..settings.composed import plain
 from ..settings.run_settings import FIT, THEORY, ImageSettings
 from . import comparison
 from .distributed import here
@@ -51,7 +53,8 @@ def run(
         return identity_records(data)
     if baseline := BASELINES.get(loss.name):
         return records(settings, data, baseline, {"seconds": 0.0})
-    encoder = make_encoder(settings.model, data.sample(), start_size(settings))
+    sample = data.sample()
+    encoder = make_encoder(settings.model, sample, start_size(settings))
     if loss.name in BASELINES:
         return records(settings, data, encoder, {"seconds": 0.0})
     objective = make_objective(loss, dim, len(data.train))
@@ -87,6 +90,7 @@ def run(
         compared = _against_truth(settings, data, encoder, objective, batches)
         for fields in found:
             fields["scores"] |= compared
+    found[-1]["encoder"] = Trained(encoder, plain(settings), tuple(sample.shape))
     return found
 
 

@@ -90,7 +90,8 @@ def run(job: Job) -> Path:
 
 
 def _save(job: Job, fields: dict[str, Any]) -> Path:
-    """Write one record of a run, and the embeddings that come with it."""
+    """Write one record of a run, after the embeddings and the encoder that come with it."""
+    trained = fields.pop("encoder", None)
     embeddings, world = fields.pop("embeddings", None), here().world
     common: dict[str, Any] = {
         "method": job.experiment.method,
@@ -103,7 +104,10 @@ def _save(job: Job, fields: dict[str, Any]) -> Path:
         "commit": commit(),
         "command": job.command,
     }
-    return Result(**common | fields).save(job.out, embeddings)
+    result = Result(**common | fields)
+    if trained is not None:
+        trained.save(job.out / f"{result.id}.safetensors")
+    return result.save(job.out, embeddings)
 
 
 def _set_aside(job: Job) -> None:

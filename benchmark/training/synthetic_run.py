@@ -27,8 +27,10 @@ from ..data.synthetic import (
 from ..encoders import make_encoder
 from ..encoders.heads import head_of
 from ..encoders.theory import predicted_size
+from ..encoders.trained import Trained
 from ..losses import Objective, make_objective
 from ..scoring.matched_metric import match_metric, metric_errors
+from ..settings.composed import plain
 from ..settings.run_settings import FIT, THEORY, SyntheticSettings
 from . import comparison
 from .distributed import here
@@ -91,7 +93,9 @@ def run(
             shared["metric_true"] = [value for diagonal in true for value in diagonal]
             if (loss.name, loss.similarity) == ("infonce", "metric") and not process.hard_count:
                 further |= metric_errors(shared["metric"], shared["metric_true"])
-    return records(process, z, z_hat, shared, further)
+    found = records(process, z, z_hat, shared, further)
+    found[-1]["encoder"] = Trained(encoder, plain(settings), (SAMPLE, process.dim))
+    return found
 
 
 def build(settings: SyntheticSettings, process: Process, mixing: Mixing, seed: int) -> nn.Module:

@@ -43,6 +43,11 @@ def pid_of(process, rank):
     return None
 
 
+def sentences(errors):
+    """Return what ident3d itself says of a failure; torchrun adds a report of its own."""
+    return [line for line in errors.splitlines() if line.startswith("Error: ")]
+
+
 def records(out):
     """Return all records below a folder, by their protocol and experiment."""
     found = [json.loads(path.read_text()) for path in Path(out).glob("*.json")]
@@ -85,7 +90,7 @@ def test_loss_gradients_and_statistics_are_those_of_one_process(tmp_path, world)
 def test_a_synthetic_and_an_image_row_give_the_records_of_one_process(tmp_path, data):
     # batch-norm over rows that both ranks hold, and no noise, which each rank draws for itself
     image = ["--set", "encoder=resnet18", "--set", "norm_rows=16", "--set", "micro_batch=16"]
-    image += ["--set", "steps=3", "--data", str(data)]
+    image += ["--set", "steps=3", "--set", "lr=0.00001", "--data", str(data)]
     for name, arguments in {
         "synthetic": [*SYNTHETIC, "--set", "steps=30"],
         "image": [*IMAGE, *image],
@@ -117,7 +122,7 @@ def test_a_rank_that_is_killed_ends_all_and_any_number_goes_on(tmp_path, capsys)
 
     code, _, errors = kill(2, [1])
     assert code == 1
-    assert errors.count("Error: ") == 1 and errors.count("run again to go on") == 1, errors
+    assert len(sentences(errors)) == 1 and "run again to go on" in sentences(errors)[0], errors
     kill(2, [0, 1])
     assert not list(tmp_path.glob("cut/*.json"))
     main([*cut, "--dry-run"])
@@ -131,5 +136,5 @@ def test_a_rank_that_is_killed_ends_all_and_any_number_goes_on(tmp_path, capsys)
 def test_what_is_wrong_is_said_once(tmp_path):
     code, _, errors = finish(start(4, *SYNTHETIC, "--set", "batch=62", "--out", tmp_path))
     assert code == 1
-    assert errors.count("`batch` must be a multiple of the 4 ranks that share it") == 1
-    assert errors.count("Error: ") == 1
+    (sentence,) = sentences(errors)
+    assert "`batch` must be a multiple of the 4 ranks that share it" in sentence
