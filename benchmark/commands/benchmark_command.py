@@ -203,6 +203,8 @@ def run(
     from ..training.jobs import finished, run_all
     from ..training.ray_runs import run_on_ray
 
+    if here().world > 1 and (ray or workers > 1):
+        raise ValueError("`--ray`, `--workers`: leave them out with torchrun, which shares a run.")
     jobs, without = jobs_of(ids, tier, data, seeds, out, changes)
     index, shares = parse_share(shard)
     if slurm:

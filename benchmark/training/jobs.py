@@ -130,8 +130,6 @@ def run_all(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Path | Exc
     Ranks do one after another together, and the first yields them; what goes wrong ends them all.
     """
     ranks = here()
-    if workers > 1 and ranks.world > 1:
-        raise ValueError("`--workers` must be 1 with torchrun, whose processes share each run.")
     if workers == 1:
         for job in jobs:
             outcome = attempt(job)
