@@ -69,11 +69,16 @@ def assign_slots(cards: list[Gpu], workers: int | None) -> list[WorkerSlot]:
     """Give every worker its slot: a card each in turn, or its part of the CPU's cores."""
     if cards:
         return [WorkerSlot(gpu=cards[n % len(cards)]) for n in range(workers or len(cards))]
-    here = (
-        os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    )
-    cores, workers = len(here), workers or len(here)
+    cores = count_cores()
+    workers = workers or cores
     return [WorkerSlot(threads=max(1, cores // workers))] * workers
+
+
+def count_cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def name_device(cards: list[Gpu]) -> str:

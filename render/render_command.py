@@ -3,6 +3,7 @@
 import dataclasses
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -23,8 +24,9 @@ from ident3d.scale.job_array import SLURM, parse_share, sbatch_script
 
 from .build import Build, declare
 from .cluster import render_on_cluster
-from .devices import DEVICES, find_slots
+from .devices import DEVICES, count_cores, find_slots
 from .estimate import Estimate, estimate
+from .occupancy import find_occupancy
 from .plan import Plan, ShardTask, begin, make_plan
 from .presets import PRESETS
 from .scene import HUES
@@ -33,7 +35,18 @@ from .workers import WorkerPool, WorkerSlot
 
 # How to render, not what: these leave the files as they are.
 _EXECUTION = ("device", "workers", "shard", "ray", "slurm", "verbose")
+AUTO = "auto"
 _FILE = click.Path(exists=True, dir_okay=False)
+
+
+class Workers(click.ParamType):
+    """A number, or `auto`."""
+
+    name = "integer|auto"
+
+    def convert(self, value: Any, *context: Any) -> int | str:
+        """Read what was typed."""
+        return value if value == AUTO else click.INT.convert(value, *context)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +71,12 @@ class RenderOptions:
     compress: bool = option(False, "Store one zstd chunk per image: smaller, slower to read.")
     shard_size: int = option(1000, "Rows of a file.")
     device: str = option("auto", "Where to render.", type=click.Choice(DEVICES))
-    workers: int | None = option(None, "Worker processes; one per core or graphics card if left.")
+    workers: int | str | None = option(
+        None,
+        "Worker processes; one per core or graphics card if left; auto finds out how many a card "
+        "keeps busy.",
+        type=Workers(),
+    )
     shard: str = option("1/1", "This machine's share of the files, for job arrays.", metavar="I/N")
     ray: str | None = option(
         None, "Render on a Ray cluster: its address, auto, or local. OUT must be seen by all."
@@ -93,7 +111,7 @@ def render(options: RenderOptions, out: Path, only_estimate: bool, as_json: bool
     command = command_text(options)
     plan = make_plan(out, spec, size, options.shard_size, command)
     if only_estimate:
-        device, slots = find_slots(options.device, options.workers)
+        device, slots = _slots(options, spec)
         with WorkerPool(spec.render_settings(options.verbose), slots, click.echo) as pool:
             _echo_estimate(estimate(plan, pool), device, as_json)
         return
@@ -102,7 +120,7 @@ def render(options: RenderOptions, out: Path, only_estimate: bool, as_json: bool
             plan = begin(out.resolve(), spec, size, options.shard_size, command)
             render_on_cluster(plan, plan.tasks(share), options.ray, options.device)
         else:
-            device, slots = find_slots(options.device, options.workers)
+            device, slots = _slots(options, spec)
             plan = begin(out, spec, size, options.shard_size, command)
             _build(plan, plan.tasks(share), device, slots, options.verbose)
     _echo_result(plan, share, declare(plan), as_json)
@@ -118,7 +136,7 @@ def slurm_script(options: RenderOptions, out: Path, size: int) -> str:
         # Without `--shard`: it renders what a task that failed for good has left, and declares.
         [words, ["ident3d", "verify", str(out)]],
         shares=min(options.slurm, -(-size // options.shard_size)),
-        cpus=options.workers or 8,
+        cpus=options.workers if isinstance(options.workers, int) else 8,
         gpus=0 if options.device in ("auto", "cpu") else 1,
     )
 
@@ -184,6 +202,19 @@ def _read_latents(path: Path) -> np.ndarray:
     if len(latents) == 0:
         raise ValueError(f"`latents` must have rows; {path} has none.")
     return latents
+
+
+def _slots(options: RenderOptions, spec: Spec) -> tuple[str, list[WorkerSlot]]:
+    """Find a slot for every worker; with `auto`, as many to a card as a trial finds good."""
+    if options.workers != AUTO:
+        assert not isinstance(options.workers, str)
+        return find_slots(options.device, options.workers)
+    device, slots = find_slots(options.device, None)
+    if slots[0].gpu:  # cores are busy with one worker each
+        found = find_occupancy(spec.render_settings(), slots[0], count_cores() // len(slots))
+        click.echo(str(found), err=True)
+        slots *= found.workers
+    return device, slots
 
 
 def _build(
