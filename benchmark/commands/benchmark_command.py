@@ -292,7 +292,7 @@ def show_scores(result: "Result", names: Iterable[str]) -> str:
     """Write some scores of a record, those that are plain numbers, and the time it took."""
     found = {name: result.scores.get(name) for name in names}
     shown = [f"{name} {value:.4f}" for name, value in found.items() if isinstance(value, float)]
-    return f"{', '.join(shown)} ({duration(result.seconds or 0)})"
+    return f"{', '.join(shown)} ({duration(round(result.seconds or 0, 1))})"
 
 
 def change_of(text: str) -> tuple[str, str]:

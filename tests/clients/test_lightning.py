@@ -28,7 +28,7 @@ class Model(lightning.LightningModule):
 
 def trainer(**settings):
     quiet = dict(logger=False, enable_progress_bar=False, enable_model_summary=False)
-    return lightning.Trainer(accelerator="cpu", use_distributed_sampler=False, **quiet, **settings)
+    return lightning.Trainer(accelerator="cpu", **quiet, **settings)
 
 def make_loader():
     pairs = ident3d.Pairs(ident3d.sample(), "normal:0.3", seed=0)
