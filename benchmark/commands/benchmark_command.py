@@ -4,7 +4,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec
@@ -16,21 +16,20 @@ from ident3d.commands.options import (
     echo_json,
     examples,
     json_option,
+    options_of,
     say,
     table,
     typed_words,
 )
 from ident3d.errors import DataError
-from ident3d.progress import duration
 from ident3d.scale.job_array import SLURM, parse_share, sbatch_script
 
-if TYPE_CHECKING:  # all of them take seconds to import
-    from ..results import Result
-    from ..settings.composed import Composed
-    from ..settings.experiment import Experiment, Published
+from .row_options import RowOptions, ids_argument, show_scores
+
+if TYPE_CHECKING:  # both take seconds to import
+    from ..settings.experiment import Published
     from ..training.jobs import Job
 
-_path = click.Path(path_type=Path)
 P = ParamSpec("P")
 # name -> (where the click command lives, the line `ident3d benchmark --help` shows)
 COMMANDS = {
@@ -88,47 +87,6 @@ def list_(ids: tuple[str, ...], as_json: bool) -> None:
     click.echo(table(rows, ["id", "method", "published", "what"]))
 
 
-def row_options(command: Callable) -> Callable:
-    """Add what `run` and `controls` both take: rows, their tier and data, seeds, changes, OUT."""
-    for option in (
-        click.option(
-            "--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting."
-        ),
-        click.option("--out", type=_path, default=Path("results"), show_default=True),
-        click.option(
-            "--seeds",
-            type=click.IntRange(1, 9999),
-            default=1,
-            show_default=True,
-            help="Seeds 0, 1, …",
-        ),
-        click.option("--data", type=_path, help="Data set of an image experiment."),
-        click.option(
-            "--tier",
-            help="Size of the run: paper, cpu or small (the same), or tiny (images alone); "
-            "default: the smallest whose data is there.",
-        ),
-        click.argument("ids", nargs=-1, required=True, metavar="ID..."),
-    ):
-        command = option(command)
-    return command
-
-
-def pick_rows(
-    ids: tuple[str, ...], tier: str | None, data: Path | None, changes: tuple[str, ...]
-) -> "list[tuple[Experiment, tuple[str, Composed] | None]]":
-    """Return the rows that `row_options` name, each with its tier and settings; None: no such."""
-    from ..experiments import select as experiments
-
-    changed = dict(map(change_of, changes))
-    chosen = experiments.select(ids)
-    if data is not None:
-        changed["data"] = str(data)
-        if not all(one.check for one in chosen):
-            raise ValueError("`--data` is for image experiments such as table4; leave it out here.")
-    return [(one, experiments.pick_tier(one, tier, changed)) for one in chosen]
-
-
 def by_ranks(command: Callable[P, None]) -> Callable[P, None]:
     """Let torchrun's processes do a command together; without it, a process does it alone."""
 
@@ -154,7 +112,8 @@ def by_ranks(command: Callable[P, None]) -> Callable[P, None]:
         "ident3d benchmark run 'aninfonce/*' --dry-run",
     )
 )
-@row_options
+@ids_argument
+@options_of(RowOptions)
 @click.option("--workers", type=click.IntRange(1, 1024), default=1, help="At a time.")
 @click.option(
     "--ray",
@@ -177,13 +136,9 @@ def by_ranks(command: Callable[P, None]) -> Callable[P, None]:
 @click.option("--dry-run", is_flag=True, help="Say what would be run, and stop.")
 @by_ranks
 def run(
+    asked: RowOptions,
     ids: tuple[str, ...],
-    tier: str | None,
-    data: Path | None,
-    seeds: int,
-    out: Path,
     workers: int,
-    changes: tuple[str, ...],
     ray: str | None,
     gpus: float | None,
     shard: str,
@@ -205,13 +160,13 @@ def run(
 
     if here().world > 1 and (ray or workers > 1):
         raise ValueError("`--ray`, `--workers`: leave them out with torchrun, which shares a run.")
-    jobs, without = jobs_of(ids, tier, data, seeds, out, changes)
+    out, (jobs, without) = asked.out, jobs_of(asked, ids)
     index, shares = parse_share(shard)
     if slurm:
         click.echo(slurm_script(out, min(slurm, len(jobs)), workers, gpus))
         return
     jobs = jobs[index - 1 :: shares]
-    if tier is None:
+    if asked.tier is None:
         for name in dict.fromkeys(job.tier for job in jobs):
             click.echo(f"Tier {name}: {TIERS[name]}")
     refused: list[str] = []
@@ -223,7 +178,7 @@ def run(
     todo = [job for job, do in zip(jobs, here().agree(wanted), strict=True) if do]
     click.echo(f"{len(todo)} runs to do, {recorded} already in {out}.")
     if without:
-        click.echo(f"{without} of the rows named have no tier {tier or 'below paper'}.")
+        click.echo(f"{without} of the rows named have no tier {asked.tier or 'below paper'}.")
     if dry_run:
         for job in todo:
             state = "goes on" if (job.folder / "checkpoint.safetensors").exists() else "new"
@@ -239,28 +194,21 @@ def run(
         )
 
 
-def jobs_of(
-    ids: tuple[str, ...],
-    tier: str | None,
-    data: Path | None,
-    seeds: int,
-    out: Path,
-    changes: tuple[str, ...],
-) -> tuple[list["Job"], int]:
+def jobs_of(asked: RowOptions, ids: tuple[str, ...]) -> tuple[list["Job"], int]:
     """Return the runs that were asked for, and how many of the rows named lack the tier."""
     from ..training.jobs import Job
 
     command = shlex.join(["ident3d", *sys.argv[1:]])
-    picked = pick_rows(ids, tier, data, changes)
+    picked = asked.pick(ids)
     jobs = [
-        Job(experiment, its[0], its[1].pinned(), seed, out, command)
+        Job(experiment, its[0], its[1].pinned(), seed, asked.out, command)
         for experiment, its in picked
         if its is not None
-        for seed in range(seeds)
+        for seed in range(asked.seeds)
     ]
     if not jobs:
         known = ", ".join(dict.fromkeys(name for one, _ in picked for name in one.tiers))
-        raise ValueError(f"`--tier` of {' '.join(ids)} must be one of {known}; got {tier}.")
+        raise ValueError(f"`--tier` of {' '.join(ids)} must be one of {known}; got {asked.tier}.")
     return jobs, sum(its is None for _, its in picked)
 
 
@@ -283,24 +231,8 @@ def _told(job: "Job", outcome: Path | Exception) -> bool:
     if isinstance(outcome, Exception):
         say(f"{job.label}: {outcome}", err=True)
         return False
-    result = load(outcome)
-    click.echo(f"{job.label}: {show_scores(result, result.scores)}")
+    click.echo(f"{job.label}: {show_scores(load(outcome))}")
     return True
-
-
-def show_scores(result: "Result", names: Iterable[str]) -> str:
-    """Write some scores of a record, those that are plain numbers, and the time it took."""
-    found = {name: result.scores.get(name) for name in names}
-    shown = [f"{name} {value:.4f}" for name, value in found.items() if isinstance(value, float)]
-    return f"{', '.join(shown)} ({duration(round(result.seconds or 0, 1))})"
-
-
-def change_of(text: str) -> tuple[str, str]:
-    """Read NAME=VALUE."""
-    name, separator, value = text.partition("=")
-    if not separator:
-        raise ValueError(f"`--set` is written NAME=VALUE, got {text!r}.")
-    return name.strip(), value.strip()
 
 
 def _published(scores: "Published") -> str:

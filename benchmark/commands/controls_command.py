@@ -2,14 +2,13 @@
 
 import shlex
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
-from ident3d.commands.options import examples
+from ident3d.commands.options import examples, options_of
 
-from .benchmark_command import pick_rows, row_options, show_scores
+from .row_options import RowOptions, ids_argument, show_scores
 
 
 @click.command(
@@ -18,15 +17,9 @@ from .benchmark_command import pick_rows, row_options, show_scores
         "ident3d benchmark controls table4 --data data --out results",
     )
 )
-@row_options
-def controls(
-    ids: tuple[str, ...],
-    tier: str | None,
-    data: Path | None,
-    seeds: int,
-    out: Path,
-    changes: tuple[str, ...],
-) -> None:
+@ids_argument
+@options_of(RowOptions)
+def controls(asked: RowOptions, ids: tuple[str, ...]) -> None:
     """Score what needs no training on the data of experiments, ID as for `run`.
 
     The observations as they are, the untrained encoder, linear and random-feature slow features
@@ -36,7 +29,7 @@ def controls(
     from ..results import Result, commit, environment
     from ..training.control_run import data_settings, has_controls, run
 
-    picked = pick_rows(ids, tier, data, changes)
+    picked = asked.pick(ids)
     rows = [(row, *found) for row, found in picked if found and has_controls(found[1])]
     if not rows:
         raise ValueError(f"None of {' '.join(ids)} learns from pairs in that tier; name others.")
@@ -47,11 +40,11 @@ def controls(
     }
     for row, name, settings in rows:
         pinned = settings.pinned()
-        for seed in range(seeds):
+        for seed in range(asked.seeds):
             where: dict[str, Any] = {"experiment": row.id, "tier": name, "seed": seed}
             for fields in run(pinned, seed):
                 fields["settings"] = data_settings(pinned) | fields["settings"]
                 result = Result(**shared | where | fields)
-                result.save(out)
+                result.save(asked.out)
                 what = f"{row.id} seed {seed}, {result.protocol}: {result.method}"
-                click.echo(f"{what}: {show_scores(result, ('r2', 'mcc'))}")
+                click.echo(f"{what}: {show_scores(result)}")
