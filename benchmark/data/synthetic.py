@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.stats import special_ortho_group
 from torch import Tensor, nn
 
 from ident3d.conditionals import Conditional, parse
-from ident3d.spaces import Space, Uniform, parse_space, sample_marginal
+from ident3d.spaces import Space, Unbounded, Uniform, parse_space, sample_marginal
 
 from ..encoders.theory import true_diagonal
 from ..settings.run_settings import SyntheticSettings
@@ -31,6 +32,7 @@ class Process:
     hard: Conditional | None = None  # of the hard negatives
     hard_count: int = 0  # hard negatives of each anchor
     hard_from: int = 0  # the step at which they join
+    turn: np.ndarray | None = None  # columns: the noise's axes, if they are not the space's
 
     @classmethod
     def read(cls, settings: SyntheticSettings) -> "Process":
@@ -47,6 +49,7 @@ class Process:
             hard=parse(data.hard) if data.hard else None,
             hard_count=data.hard_count,
             hard_from=data.hard_from,
+            turn=rotation(dim) if data.turned else None,
         )
 
     @property
@@ -77,11 +80,31 @@ class Process:
         views = []
         for conditional in self.conditionals:
             anchors = self.anchors(n, rng)
-            views += [anchors, conditional.sample(anchors, rng, self.space)]
+            views += [anchors, self._positives(conditional, anchors, rng)]
         if self.hard is not None and self.hard_count and step >= self.hard_from:
             around = np.repeat(views[0], self.hard_count, axis=0)
             views.append(self.hard.sample(around, rng, self.space))
         return views
+
+    def _positives(
+        self, conditional: Conditional, anchors: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Draw positives; where the noise is turned, again until they are inside the space."""
+        if self.turn is None:
+            return conditional.sample(anchors, rng, self.space)
+        positives, left = anchors.copy(), np.arange(len(anchors))
+        while len(left):
+            noise = conditional.sample(np.zeros((len(left), self.dim)), rng, Unbounded())
+            drawn = anchors[left] + noise @ self.turn.T
+            inside = self.space.contains(drawn)
+            positives[left[inside]] = drawn[inside]
+            left = left[~inside]
+        return positives
+
+
+def rotation(dim: int) -> np.ndarray:
+    """Return a random rotation, (dim, dim), the same one every time."""
+    return special_ortho_group.rvs(dim, random_state=dim)
 
 
 def batches(

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..settings.experiment import Experiment, Published
 from ..settings.run_settings import (
-    THEORY,
+    FIT,
     Loss,
     Model,
     SyntheticData,
@@ -57,7 +57,7 @@ SHORT = CPU | {"steps": 1500, "evaluations": 10}
 PLAIN: dict[str, Any] = {"similarity": "dot", "objective_lr": None}
 TAUS = (1.0, 0.5, 2.0, 5.0)
 LEARNED: dict[str, dict[str, Any]] = {
-    "cpu": PLAIN | {"learnable": True, "size": THEORY},
+    "cpu": PLAIN | {"learnable": True, "size": FIT},
     "paper": PLAIN | {"learnable": True},
 }
 NOTES = {

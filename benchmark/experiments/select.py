@@ -12,7 +12,9 @@ from ..settings.run_settings import ImageSettings
 from ..settings.tiers import TIERS as SIZES
 from ..settings.tiers import find_tier
 from . import aninfonce as aninfonce_rows
+from . import corners as corner_rows
 from . import marginal as marginal_rows
+from . import self_negatives as negative_rows
 from . import table4
 from . import tables_1_2 as table_rows
 
@@ -20,13 +22,15 @@ TIERS = {name: tier.words for name, tier in SIZES.items()}
 FAMILIES = {
     "table1": "Table 1: identifiability up to affine maps (R2), Zimmermann et al. 2021",
     "table2": "Table 2: identifiability up to permutations (MCC), Zimmermann et al. 2021",
+    "self-negatives": "Study: an anchor among its own negatives, as released, or not",
+    "corners": "Study: rows 3 to 5 of table 2 by steps and batch",
     "marginal": "Figure: a marginal that is not uniform, Zimmermann et al. 2021",
     "aninfonce": "AnInfoNCE, Rusak et al. 2024",
     "table4": "Tables 4 and 5: 3DIdent, Zimmermann et al. 2021, and more rows on the same data",
 }
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.id: experiment
-    for rows in (table_rows, marginal_rows, aninfonce_rows, table4)
+    for rows in (*(table_rows, negative_rows, corner_rows, marginal_rows, aninfonce_rows, table4),)
     for experiment in rows.EXPERIMENTS
 }
 

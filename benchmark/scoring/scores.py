@@ -105,6 +105,7 @@ SCORES = {
         Score("r2_content", "R² content"),
         Score("r2_style", "R² style"),
         Score("mcc_block", "MCC block"),
+        Score("mcc_noise", "MCC, axes of the noise"),
         Score("accuracy_domain", "accuracy domain"),
         Score("metric_error", "error of L, matched", bar=False),
         Score("metric_error_sorted", "error of L, both sorted", bar=False),

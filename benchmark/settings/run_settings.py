@@ -26,6 +26,7 @@ class SyntheticData:
     hard: str | None = None  # conditional of the hard negatives
     hard_count: int = 0  # of each anchor
     hard_from: int = 0  # the step at which they join: before it, training is regular
+    turned: bool = added(False)  # the noise's axes, by a rotation, against those of the space
     opposite: bool = False  # score on the marginal mirrored at the origin
     scored: int = 4096  # latents to score on
 

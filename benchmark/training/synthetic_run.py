@@ -34,7 +34,7 @@ from ..settings.composed import plain
 from ..settings.run_settings import FIT, THEORY, SyntheticSettings
 from . import comparison
 from .distributed import here
-from .loop import train
+from .loop import Batch, train
 from .sizes import fit_size
 
 SAMPLE = 20_000  # observations from which encoders take their statistics
@@ -134,6 +134,9 @@ def against_truth(
         draw_batch(process, mixing, size, stream(seed, COMPARISON, place), settings.training.steps)
         for place in range(COMPARED)
     ]
+    if process.turn is not None:  # the loss knows the axes of the noise alone
+        turn = as_tensor(process.turn)
+        drawn = [Batch(b.views, None if b.latents is None else b.latents @ turn) for b in drawn]
     return comparison.against_truth(
         settings,
         encoder,
@@ -165,6 +168,8 @@ def records(
 ) -> list[dict[str, Any]]:
     """Score embeddings by both protocols; the record that says the run is done comes last."""
     further = {**_parts(process, z, z_hat), **further}
+    if process.turn is not None:
+        further["mcc_noise"] = metrics.mcc(z @ process.turn, z_hat)
     if len(process.blocks) > 1:
         further["mcc_block"] = metrics.block_mcc(z, z_hat, process.blocks)
     found = []

@@ -1,0 +1,71 @@
+"""Rows 3, 4 and 5 of table 2, where only the corners of the box tell a rotation: MCC by budget.
+
+The loss of row 3 does not see rotations, those of rows 4 and 5 have the wrong exponent. What budget
+turns ten dimensions into the axes of the box? Steps and batches of the `cpu` tier, each grown.
+
+ident3d benchmark run corners --out results/cpu
+python -m ident3d.benchmark.experiments.corners results/cpu docs/figures/corners.png
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ident3d.errors import DataError
+
+from ..results import Result, load_all
+from ..scoring import HELD_OUT
+from ..scoring.chance import TABLE as CHANCE
+from ..settings.experiment import Experiment
+from ..training.synthetic_run import run
+from .tables_1_2 import EXPERIMENTS as TABLES
+
+ROWS = {row.id.removeprefix("table2/"): row for row in TABLES if row.id[:7] == "table2/"}
+STUDIED = ("3", "4", "5")
+BUDGETS = {512: (1_000, 4_000, 16_000), 2_048: (1_000, 4_000)}  # batch -> steps
+
+
+def points(results: Sequence[Result]) -> dict[tuple[str, int], list[tuple[int, float]]]:
+    """Return steps and MCC of each row and batch that has records, in order."""
+    found: dict[tuple[str, int], list[tuple[int, float]]] = {}
+    for result in results:
+        family, _, rest = result.experiment.partition("/")
+        if family == "corners" and result.protocol == HELD_OUT and not result.control:
+            settings, mcc = result.settings or {}, result.scores["mcc"]
+            key = rest.partition("/")[0], settings["batch"]
+            found.setdefault(key, []).append((settings["steps"], mcc))
+    if not found:
+        raise DataError("There are no records of corners/...; run `benchmark run corners` first.")
+    return {key: sorted(values) for key, values in sorted(found.items())}
+
+
+def draw(results: Sequence[Result], path: Path) -> None:
+    """Write the figure to `path`."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.5, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    for (row, batch), values in points(results).items():
+        steps, mcc = zip(*values, strict=True)
+        words, line = f"table2/{row}, batch {batch:,}", "-" if batch == min(BUDGETS) else "--"
+        axes.plot(steps, mcc, line, color=f"C{STUDIED.index(row)}", marker="o", label=words)
+    axes.axhspan(*CHANCE[10], color="0.85", label="chance: mean to 95th percentile")
+    axes.set(xscale="log", ylim=(0.4, 1.01), xlabel="steps", ylabel="MCC")
+    figure.legend(loc="outside right center", frameon=False)
+    figure.savefig(path, dpi=150)
+
+
+def _experiments() -> Iterator[Experiment]:
+    for name in STUDIED:
+        row = ROWS[name]
+        for batch, budgets in BUDGETS.items():
+            for steps in budgets:
+                tiers = {"cpu": row.tiers["cpu"].with_(batch=batch, steps=steps)}
+                words = f"{row.title}; batch {batch:,}, {steps:,} steps"
+                yield Experiment(f"corners/{name}/b{batch}-s{steps}", words, row.method, tiers, run)
+
+
+EXPERIMENTS = tuple(_experiments())
+
+if __name__ == "__main__":
+    draw(load_all(sys.argv[1], []), Path(sys.argv[2]))
