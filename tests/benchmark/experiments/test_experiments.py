@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from ident3d.benchmark.data import synthetic
 from ident3d.benchmark.data.mixing import make_mixing
@@ -7,6 +8,7 @@ from ident3d.benchmark.data.synthetic import Process
 from ident3d.benchmark.encoders.theory import stretch
 from ident3d.benchmark.experiments import hard_negatives, marginal
 from ident3d.benchmark.experiments import select as experiments
+from ident3d.benchmark.experiments.tables_1_2 import PAPER
 from ident3d.benchmark.losses import OBJECTIVES, Metric, make_objective, make_similarity
 from ident3d.benchmark.settings.composed import plain
 from ident3d.benchmark.settings.run_settings import ImageSettings, SyntheticSettings
@@ -59,7 +61,9 @@ def test_paper_tier_has_the_settings_of_the_papers():
 
 
 def test_paper_tier_does_what_the_released_code_does():
-    rows = {e.id: e.tiers["paper"] for e in experiments.select(["table1", "table2", "table4"])}
+    chosen = experiments.select(["table1", "table2", "table4"])
+    ours = ("/without-self", "/turned")  # beside a row: what it would be if one thing were not so
+    rows = {e.id: e.tiers["paper"] for e in chosen if not e.id.endswith(ours)}
     for name, row in rows.items():
         assert row.loss.self_negative and row.model.size_as == "raw", name
         assert row.loss.include_positive and not row.loss.root and row.loss.tau == 1, name
@@ -129,6 +133,35 @@ def test_rows_that_take_a_setting_from_the_truth_say_so(monkeypatch):
     assert seen == {True, False}
 
 
+@pytest.mark.parametrize("table", ["table1", "table2"])
+def test_rows_of_the_tables_differ_in_nothing_but_what_the_table_says(table):
+    """At the published size and widths; what the cpu tier changes in single rows has a note."""
+    table_says = {"space", "marginal", "conditionals", "model_space", "similarity"}
+    shared = TIERS["cpu"].tables
+    for experiment in experiments.select([table]):
+        cpu, paper = (plain(experiment.tiers[tier]) for tier in ("cpu", "paper"))
+        assert cpu["dim"] == 10 and cpu["conditionals"] == paper["conditionals"]
+        if experiment.id.endswith(("/identity", "/supervised")):
+            continue
+        assert cpu["size"] == "fit" and cpu["learnable"], experiment.id
+        expected = plain(PAPER.with_(**shared, learnable=True))
+        own = {k for k in cpu | expected if cpu.get(k) != expected.get(k)} - table_says
+        assert not own or experiment.note("cpu"), (experiment.id, own)
+
+
+def test_turned_noise_has_the_axes_of_its_rotation():
+    settings = experiments.EXPERIMENTS["table2/1/turned"].tiers["cpu"]
+    process = Process.read(settings)
+    anchors, positives = process.views(20_000, np.random.default_rng(0), 0)
+    assert process.space.contains(positives).all()
+    # Draws that would leave the box are redrawn, which trims the tails; in the middle few are.
+    inner = (np.abs(anchors - 0.5) < 0.4).all(1)
+    noise = (positives - anchors)[inner]  # (about 2,000, 10)
+    kurtosis = [scipy.stats.kurtosis(x, axis=0).mean() for x in (noise @ process.turn, noise)]
+    assert kurtosis[0] > 1.5 > 2 * kurtosis[1]  # heavy-tailed along its own axes, round elsewhere
+    np.testing.assert_allclose(process.turn @ process.turn.T, np.eye(10), atol=1e-12)
+
+
 def test_numbers_that_came_from_the_truth_are_named():
     """Sizes and metrics that are plain numbers, and differ between rows, have their reason told."""
     for name, experiment in experiments.EXPERIMENTS.items():
@@ -153,9 +186,12 @@ def test_selection_by_id_prefix_and_pattern():
     def ids(*names):
         return [experiment.id for experiment in experiments.select(names)]
 
-    assert ids("table1/1") == ["table1/1", "table1/1/identity", "table1/1/supervised"]
-    assert ids("table1/10") == ["table1/10"]
-    assert ids("table2/3", "table1/2") == ["table1/2", "table2/3"]
+    beside = ["without-self", "identity", "supervised"]
+    assert ids("table1/1") == ["table1/1", *(f"table1/1/{name}" for name in beside)]
+    assert ids("table1/10") == ["table1/10", "table1/10/without-self"]
+    assert ids("table2/4", "table1/2/w*") == [
+        *("table1/2/without-self", "table2/4", "table2/4/without-self")
+    ]
     assert "table1/5/supervised" in ids("*/supervised")
     with pytest.raises(ValueError, match="Did you mean 'table1/2'"):
         ids("tabel1/2")
@@ -214,7 +250,7 @@ def test_a_batch_depends_on_seed_and_step_alone():
 
 
 def test_a_whitened_encoder_starts_as_a_rotation():
-    settings = experiments.EXPERIMENTS["table1/5"].tiers["cpu"].with_(size=1.0)
+    settings = experiments.EXPERIMENTS["table1/5"].tiers["cpu"].with_(size=1.0, dim=4)
     process = Process.read(settings)
     mixing = make_mixing(process.dim, np.random.default_rng(0), draws=2)
     encoder = synthetic_run.build(settings, process, mixing, 0)
@@ -318,7 +354,7 @@ def test_flat_names_are_those_of_older_records_and_none_stands_twice():
             came_later = {
                 *(("include_positive", True), ("self_negative", False), ("root", False)),
                 *(("anchors_only", False), ("size_as", "log"), ("size_lr", None)),
-                ("norm_rows", None),
+                *(("norm_rows", None), ("turned", False)),
             }
             old = [name for name, value in values if (name, value) not in came_later]
             assert len(plain(settings)) == len(old), experiment.id
@@ -331,7 +367,8 @@ def test_flat_names_are_those_of_older_records_and_none_stands_twice():
 def test_every_experiment_answers_to_the_same_tiers():
     for experiment in experiments.EXPERIMENTS.values():
         assert set(experiment.tiers) <= set(TIERS)
-        if "batch-dimension" in experiment.id:  # points of one figure or the other
+        figures = ("aninfonce/batch-dimension", "self-negatives", "corners")  # points of these
+        if experiment.id.startswith(figures):
             continue
         for name in ("paper", "cpu", "small"):
             found = experiments.pick_tier(experiment, name, {})
@@ -347,7 +384,7 @@ def test_without_a_tier_the_papers_size_is_never_run():
 
 @pytest.mark.slow
 def test_a_row_reaches_its_bar_in_a_few_hundred_steps():
-    settings = experiments.EXPERIMENTS["table1/5"].tiers["cpu"].with_(steps=300)
+    settings = experiments.EXPERIMENTS["table1/5"].tiers["cpu"].with_(steps=300, dim=4)
     scores = synthetic_run.run(settings, 0, None, "")[-1]["scores"]
     assert scores["r2"] > 0.98
     assert scores["mcc"] < 0.9
