@@ -87,7 +87,7 @@ TIERS: dict[str, Tier] = {  # smallest first
             "size": "fit",  # from observations alone
             "size_as": "log",
             "batch": 512,
-            "steps": 4000,
+            "steps": 3000,
             "lr": 1e-2,
             "schedule": "one-cycle",
             "evaluations": 10,
