@@ -31,6 +31,15 @@ def controls(asked: RowOptions, ids: tuple[str, ...]) -> None:
 
     picked = asked.pick(ids)
     rows = [(row, *found) for row, found in picked if found and has_controls(found[1])]
+    # A row that stands below another and differs from it in the loss alone shares its controls.
+    rows = [
+        (row, tier_name, settings)
+        for row, tier_name, settings in rows
+        if not any(
+            row.id.startswith(f"{above.id}/") and data_settings(settings) == data_settings(its)
+            for above, _, its in rows
+        )
+    ]
     if not rows:
         raise ValueError(f"None of {' '.join(ids)} learns from pairs in that tier; name others.")
     shared: dict[str, Any] = {
