@@ -17,6 +17,7 @@ from ..errors import DataError
 from .plain_files import open_plain
 
 _LONGEST = 10_000  # bytes of a header, numpy's own limit
+_MOST_AXES = 8
 _DTYPE = re.compile(rb"'descr'\s*:\s*'([<>|=]?[a-zA-Z?]\d{0,4})'")
 _ORDER = re.compile(rb"'fortran_order'\s*:\s*(True|False)")
 _SHAPE = re.compile(rb"'shape'\s*:\s*\(((?:\s*\d{1,18}\s*,)*\s*(?:\d{1,18})?\s*)\)")
@@ -41,8 +42,8 @@ def _read(stream: BinaryIO, name: str) -> np.ndarray:
     kind, order, lengths = (match[1].decode() for match in found if match)
     shape = tuple(int(length) for length in lengths.split(",") if length.strip())
     dtype = _dtype(kind)
-    if dtype is None or dtype.kind not in "fiu":
-        raise DataError(f"{name} must hold real numbers, got {dtype or kind} {shape}.")
+    if dtype is None or dtype.kind not in "fiu" or len(shape) > _MOST_AXES:
+        raise DataError(f"{name} must hold real numbers, got {dtype or kind} {shape!s:.80}.")
     start, end = stream.tell(), stream.seek(0, io.SEEK_END)
     size = math.prod(shape) * dtype.itemsize
     if end - start < size:

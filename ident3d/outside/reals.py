@@ -13,4 +13,5 @@ def as_reals(values: Any, name: str, dtype: type[np.floating] = np.float64) -> n
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"`{name}` must hold real numbers, got {array.dtype}.")
-    return np.asarray(array, dtype)
+    with np.errstate(over="ignore"):  # too large for float32 is infinite, which callers refuse
+        return np.asarray(array, dtype)

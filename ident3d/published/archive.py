@@ -22,6 +22,8 @@ _BLOCK = 512
 _EXTENDED_LIMIT = 1 << 20  # bytes of one extended header; real ones are below 1 KB
 _MEMBER_LIMIT = 20_000_000
 _SIZE_LIMIT = 1 << 30  # bytes of one member; the largest published one is below 100 MB
+_MOST_PACKED = 100  # bytes that one packed byte may become: PNG files hardly shrink at all
+_GRACE = 1 << 26
 _FOLDER_DEPTH = 4  # `images` lies two folders below the root of every published set
 _EXTENDED = {tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE}
 _IGNORED = {tarfile.XGLTYPE, tarfile.GNUTYPE_LONGLINK}
@@ -48,7 +50,7 @@ def walk(source: Path) -> Iterator[Member]:
         stream.seek(0)
         if packed:
             with gzip.GzipFile(fileobj=stream) as unpacked:
-                yield from _walk_tar(_Blocks(unpacked, source.name))
+                yield from _walk_tar(_Blocks(unpacked, source.name, stream))
         else:
             yield from _walk_tar(_Blocks(stream, source.name))
 
@@ -66,8 +68,11 @@ def _walk_folder(folder: Path, prefix: str, depth: int) -> Iterator[Member]:
 class _Blocks:
     """Forward-only reading, so that a gzip stream is unpacked once; its faults in one sentence."""
 
-    def __init__(self, stream: BinaryIO | gzip.GzipFile, source: str) -> None:
+    def __init__(
+        self, stream: BinaryIO | gzip.GzipFile, source: str, packed: BinaryIO | None = None
+    ) -> None:
         self._stream = stream
+        self._packed = packed
         self.source = source
 
     def take(self, count: int) -> bytes:
@@ -77,6 +82,8 @@ class _Blocks:
         return data
 
     def take_up_to(self, count: int) -> bytes:
+        if self._packed and self.tell() > _GRACE + _MOST_PACKED * self._packed.tell():
+            raise DataError(f"{self.source} unpacks to far more than published images do; refused.")
         try:
             return self._stream.read(count)
         except _BROKEN as error:

@@ -23,6 +23,11 @@ class Behaviour:
     statuses: list[int] = field(default_factory=list)  # answered first, one each
     shift: int = 0  # error in the range it sends
     delay: float = 0.0  # seconds per 10,000 bytes
+    length: bool = True  # tells how long an answer is
+    chunked: bool = False
+    total: bool = True  # tells, with a part, how long the whole file is
+    part: int = 1 << 30  # bytes of one part that it is willing to send
+    redirect: str | None = None
     requests: list[dict] = field(default_factory=list)
 
 
@@ -33,6 +38,11 @@ def serving(behaviour):
             behaviour.requests.append(dict(self.headers) | {"path": self.path})
             if behaviour.statuses:
                 self.send_error(behaviour.statuses.pop(0))
+                return
+            if behaviour.redirect is not None:
+                self.send_response(302)
+                self.send_header("Location", behaviour.redirect)
+                self.end_headers()
                 return
             asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
             same = self.headers.get("If-Range", behaviour.etag) == behaviour.etag
@@ -47,15 +57,26 @@ def serving(behaviour):
             self.send_response(206 if start else 200)
             if start:
                 start += behaviour.shift
-                self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
+            stop = min(total, start + behaviour.part) if start else total
+            if start:
+                whole = total if behaviour.total else "*"
+                self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{whole}")
             if behaviour.etag:
                 self.send_header("ETag", behaviour.etag)
-            self.send_header("Content-Length", str(total - start))
+            if behaviour.chunked:
+                self.send_header("Transfer-Encoding", "chunked")
+            elif behaviour.length:
+                self.send_header("Content-Length", str(stop - start))
             self.end_headers()
-            rest = behaviour.data[start : start + behaviour.most]
+            rest = behaviour.data[start : min(stop, start + behaviour.most)]
             for offset in range(0, len(rest), 10_000):
-                self.wfile.write(rest[offset : offset + 10_000])
+                piece = rest[offset : offset + 10_000]
+                self.wfile.write(
+                    b"%x\r\n%s\r\n" % (len(piece), piece) if behaviour.chunked else piece
+                )
                 time.sleep(behaviour.delay)
+            if behaviour.chunked and len(rest) == stop - start:
+                self.wfile.write(b"0\r\n\r\n")
 
         def log_message(self, *arguments):
             pass
