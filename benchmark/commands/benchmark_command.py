@@ -160,6 +160,8 @@ def run(
 
     if here().world > 1 and (ray or workers > 1):
         raise ValueError("`--ray`, `--workers`: leave them out with torchrun, which shares a run.")
+    if gpus is not None and not (ray or slurm):
+        raise ValueError("`--gpus` is for `--ray` and `--slurm`; here a run takes the first card.")
     out, (jobs, without) = asked.out, jobs_of(asked, ids)
     index, shares = parse_share(shard)
     if slurm:

@@ -2,6 +2,8 @@
 
 import logging
 import os
+import re
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,15 +24,22 @@ def connect(address: str) -> Any:
     except ImportError as error:
         raise ImportError("`--ray` needs Ray: `pip install 'ident3d[ray]'`.") from error
     try:
+        _call_at(address)
         ray.init(
             None if address == "local" else address,
             include_dashboard=False,
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise DataError(f"No Ray cluster at {address!r}: {error}") from error
     return ray
+
+
+def _call_at(address: str) -> None:
+    """Fail at once where nobody listens: Ray itself tries for minutes."""
+    if found := re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address):
+        socket.create_connection((found[1], int(found[2])), timeout=10).close()
 
 
 def run_tasks(

@@ -112,6 +112,28 @@ def test_data_belongs_to_image_experiments(tmp_path):
     assert "`--data` is for image experiments" in str(done.exception)
 
 
+def test_shares_make_the_whole(tmp_path):
+    rows = ["run", "table1/1", "--dry-run", "--out", str(tmp_path)]
+    lines = [invoke(*rows, "--shard", share).output.splitlines() for share in ("1/2", "2/2")]
+    found = sorted(line for share in lines for line in share if line.endswith(": new"))
+    whole = invoke(*rows).output.splitlines()
+    assert found == sorted(line for line in whole if line.endswith(": new"))
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (["--gpus", "0.5"], "`--gpus` is for `--ray` and `--slurm`"),
+        (["--shard", "3/2"], "`shard` must be I/N"),
+        (["--ray", "127.0.0.1:1"], "No Ray cluster at '127.0.0.1:1'"),
+    ],
+)
+def test_cluster_options_that_cannot_be_are_refused(tmp_path, words, rule):
+    done = invoke("run", "table1/2", "--out", str(tmp_path), *TINY, *words)
+    assert rule in str(done.exception)
+
+
 def test_unknown_tiers_are_refused(tmp_path):
     done = invoke("run", "table1/2", "--tier", "huge", "--out", str(tmp_path))
     assert isinstance(done.exception, ValueError)
