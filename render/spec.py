@@ -1,5 +1,6 @@
 """What a data set's files depend on: every row's latents, its positive, and how it is rendered."""
 
+import os
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
@@ -28,6 +29,7 @@ class RenderSettings:
 
     def renderer(self, threads: int, gpu: Gpu | None) -> Renderer:
         """Load Blender and build the scene."""
+        os.environ["OIDN_NUM_THREADS"] = str(threads)  # before Blender loads; 0 is all
         return Renderer(self.quality, self.resolution, threads, gpu, self.verbose)
 
     def state(self, latents: np.ndarray) -> SceneState:

@@ -6,7 +6,6 @@ replaced and its row is tried again.
 
 import contextlib
 import multiprocessing
-import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -49,7 +48,6 @@ class ImageTask(Generic[Key]):
 def serve(connection: Connection, settings: RenderSettings, slot: WorkerSlot) -> None:
     """Render what comes down the pipe until the parent closes it, or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    os.environ["OIDN_NUM_THREADS"] = str(slot.threads)  # before Blender loads; 0 is all
     try:
         renderer = settings.renderer(slot.threads, slot.gpu)
     except ImportError as error:  # no Blender: there is no use in trying again

@@ -150,8 +150,9 @@ def benchmark(
 ) -> None:
     """Plan runs: every worker does whole runs, and reads images from one shared disk."""
     from ident3d.benchmark.commands.benchmark_command import jobs_of
+    from ident3d.benchmark.commands.row_options import RowOptions
 
-    jobs, _ = jobs_of(ids, tier, data, seeds, Path("results"), changes)
+    jobs, _ = jobs_of(RowOptions(tier=tier, data=data, seeds=seeds, changes=changes), ids)
     costs = _costs(jobs, seconds_per_run)
     work = Work([one.seconds for one in costs], sum(one.read_bytes for one in costs))
     memory = max(one.memory_bytes for one in costs)
