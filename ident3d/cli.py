@@ -11,7 +11,7 @@ import click
 
 from .commands.options import LazyGroup, examples
 from .commands.versions import version_option
-from .errors import DataError, printable
+from .errors import DataError, printable, system_sentence
 
 _HERE = "ident3d.commands"
 # name -> (where the click command lives, the line `ident3d --help` shows)
@@ -77,8 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _sentence(error: Exception) -> str:
     """Write an error as one line: what, why, a way out; it may quote a stranger's file."""
     text = str(error)
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        text = f"{error.filename}: {error.strerror}; check the path and who may write there."
+    if isinstance(error, OSError):
+        text = system_sentence(error)
     elif isinstance(error, MemoryError):
         text = (
             f"There is not enough memory ({error or 'none is left'}); close something or ask less."

@@ -95,8 +95,22 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over the description and every file's digest: equal data, equal fingerprint."""
-        return canonical_sha256({"split": self.split, **self._entry})
+        """SHA-256 of what the split holds: rows, latents, pixels, settings. Equal data, equal text.
+
+        It is the same for any size of shards and however often the work was interrupted. Data of
+        format 1 keeps the fingerprint it always had, which is over its files.
+        """
+        if "content" not in self._entry:
+            return canonical_sha256({"split": self.split, **self._entry})
+        described = {k: v for k, v in self._entry["description"].items() if k != "command"}
+        held = {name: self._entry[name] for name in ("resolution", "content")}
+        return canonical_sha256({"split": self.split, "description": described, **held})
+
+    @property
+    def content(self) -> tuple[str, ...]:
+        """Digests of all rows and of all rendered positives; none in data of format 1."""
+        content = self._entry.get("content", {})
+        return tuple(content[kind] for kind in ("shards", "pair_shards") if kind in content)
 
     def to_memory(self, limit: int = 4 << 30) -> "Dataset":
         """Keep all images, rendered positives included, in RAM if they take at most `limit` bytes.

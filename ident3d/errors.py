@@ -1,6 +1,7 @@
 """How ident3d says no: one sentence, with a way out."""
 
 import difflib
+import errno
 import operator
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -51,3 +52,27 @@ def printable(text: object, keep: str = "") -> str:
         c if c.isprintable() or c in keep else c.encode("unicode_escape").decode()
         for c in str(text)
     )
+
+
+# What to do about what the system refuses; otherwise the path is worth a look.
+_WAYS_OUT = {
+    errno.ENOSPC: "free some space and run the same command again: what was finished is kept",
+    errno.EDQUOT: "free some space and run the same command again: what was finished is kept",
+    errno.EFBIG: "allow larger files (`ulimit -f`) or make smaller ones, and run it again",
+    errno.EMFILE: "allow more (`ulimit -n`) and run the same command again",
+    errno.ENFILE: "close other programs and run the same command again",
+    errno.EIO: "the disk or network fails; once it works, run the same command again",
+    errno.EROFS: "name a folder on a disk that may be written",
+    errno.EACCES: "change who may read and write it, or name another path",
+    errno.EPERM: "change who may read and write it, or name another path",
+    errno.ENOENT: "check the path: it is not there, or was removed meanwhile",
+}
+
+
+def system_sentence(error: OSError) -> str:
+    """Write an error of the system as others are written: what, why, a way out."""
+    if not error.strerror:
+        return str(error)
+    where = f"{error.filename}: " if error.filename else ""
+    way_out = _WAYS_OUT.get(error.errno or 0, "check the path and who may write there")
+    return f"{where}{error.strerror}; {way_out}."

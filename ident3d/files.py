@@ -4,13 +4,15 @@ A file under its final name is whole, also after a power cut: its bytes are on t
 name is, and the name is before anything that relies on it is removed.
 """
 
+import errno
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from .errors import DataError
 
@@ -24,22 +26,66 @@ class Busy(DataError):
     """Another process holds the lock."""
 
 
+def step(action: str, path: Path) -> None:
+    """Come before every change of the disk here, and do nothing.
+
+    Tests put a kill, or an error of the disk, in its place.
+    """
+
+
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """Yield the name of a file to write; it becomes `path` if the block ends well, else nothing."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = _partial(path)
     try:
+        step("create", partial)
         yield partial
         publish(partial, path)
     finally:
         partial.unlink(missing_ok=True)
 
 
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a folder to fill; it becomes `path`, new or empty, if the block ends well."""
+    partial = _partial(path)
+    try:
+        step("create", partial)
+        partial.mkdir(parents=True)
+        yield partial
+        publish(partial, path)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
 def publish(partial: Path, path: Path) -> None:
     """Give a finished file its final name: bytes to the disk, then the name, then the folder."""
     _sync(partial)
+    step("rename", path)
     os.replace(partial, path)
     _sync(path.parent)
+
+
+def append(stream: IO[bytes], content: bytes | memoryview) -> None:
+    """Write all of `content` to an unbuffered file, or, if the disk is full, nothing of it."""
+    start, done, view = stream.tell(), 0, memoryview(content)
+    step("write", Path(stream.name))
+    try:
+        while done < len(view):  # a disk that fills up takes a part before it refuses
+            written = stream.write(view[done:])
+            if not written:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), stream.name)
+            done += written
+    except OSError:
+        stream.truncate(start)
+        stream.seek(start)
+        raise
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it is there."""
+    step("remove", path)
+    path.unlink(missing_ok=True)
 
 
 def settle(path: Path) -> None:
@@ -51,6 +97,7 @@ def settle(path: Path) -> None:
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file: readers see the old one or the new one, never half of one."""
     with atomic(path) as partial:
+        step("write", partial)
         partial.write_bytes(content)
 
 
@@ -87,24 +134,31 @@ def canonical_sha256(record: Any) -> str:
 
 
 class Lock:
-    """An exclusive lock on a file or folder, which the system frees however the process ends.
+    """An exclusive lock on a file, which the system frees however the process ends.
 
     Args:
-        path: A file, made if it is not there, or a folder, which is locked by a file `.lock` in it.
+        path: A file, made if it is not there; a folder's is `.lock` in it, since network disks lock
+            only what is open for writing.
         wait: Wait for the lock; otherwise a lock that is taken raises `Busy`.
     """
 
     def __init__(self, path: Path, wait: bool = False) -> None:
         if fcntl is None:
             raise OSError("Writing data sets takes file locks, which this system does not have.")
-        if path.is_dir():  # network disks lock only what is open for writing: never a folder
-            path /= ".lock"
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            self.release()
-            raise Busy(f"Another process works on {path}.") from None
+        while True:
+            step("lock", path)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                self.release()
+                raise Busy(f"Another process works on {path}.") from None
+            except BaseException:
+                self.release()
+                raise
+            if _is_open_at(self._descriptor, path):
+                return
+            self.release()  # the one before has removed it: a lock on a file without a name
 
     def release(self) -> None:
         """Let go; doing it twice is harmless."""
@@ -119,7 +173,19 @@ class Lock:
         self.release()
 
 
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.partial")
+
+
+def _is_open_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
 def _sync(path: Path) -> None:
+    step("sync", path)
     with suppress(PermissionError):  # a folder on Windows
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ident3d.errors import DataError
 from ident3d.files import Busy
 from ident3d.progress import Tracker
-from ident3d.shards import ShardWriter, write_manifest
+from ident3d.shards import ShardWriter
 
 from .plan import Plan, ShardTask
 from .workers import ImageTask, WorkerPool
@@ -40,7 +41,11 @@ class Build:
                     self._count(task, task.rows)
                     left.remove(task)
                 if left:
+                    self._refuse_removed(left)
                     time.sleep(LOOK_AGAIN_AFTER)
+        except FileNotFoundError:
+            self._refuse_removed(left)
+            raise
         finally:
             for writer in self._open.values():
                 writer.close()
@@ -73,14 +78,14 @@ class Build:
         with self._open.pop(task) as writer:
             writer.finish()
 
+    def _refuse_removed(self, left: list[ShardTask]) -> None:
+        """Stop if the folder has gone; tidied up by another run, all of its files are there."""
+        if not self._plan.kept.exists() and not all(map(self._plan.done, left)):
+            raise DataError(
+                f"{self._plan.folder} was removed while it was rendered; "
+                "the same command begins it anew."
+            )
+
     def _count(self, task: ShardTask, images: int) -> None:
         self._tracker.advance(images - self._counted.get(task, 0))
         self._counted[task] = images
-
-
-def declare(plan: Plan) -> bool:
-    """Write the manifest if every file is there; shares leave that to the last to finish."""
-    if not all(map(plan.done, plan.tasks())):
-        return False
-    write_manifest(plan.root, plan.spec.split, plan.description)
-    return True

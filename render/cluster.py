@@ -3,6 +3,7 @@
 import time
 from functools import lru_cache, partial
 
+from ident3d.errors import DataError
 from ident3d.files import Busy
 from ident3d.progress import Tracker
 from ident3d.scale.ray_tasks import connect, run_tasks
@@ -46,8 +47,11 @@ def render_shard(plan: Plan, device: str, task: ShardTask) -> None:
                     state = settings.state(writer.latents[position])
                     writer.put(position, renderer.render(state))
                 writer.finish()
-        except (Busy, FileNotFoundError):  # another run has it, or tidies up after the last one
+        except Busy:  # another run has it
             time.sleep(1)
+        except FileNotFoundError:  # another run tidied up after the last file, or all was removed
+            if not plan.done(task):
+                raise DataError(f"{plan.folder} was removed while it was rendered.") from None
 
 
 @lru_cache(maxsize=1)

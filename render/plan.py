@@ -1,18 +1,20 @@
 """Which files a data set is made of, what is there already, and whether it may be continued."""
 
+import os
 from dataclasses import dataclass, replace
+from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ident3d.errors import DataError, whole
-from ident3d.files import Lock, write_json
-from ident3d.outside import parse_json, read_plain
-from ident3d.outside.strict_json import MAX_BYTES
+from ident3d.files import Lock
 from ident3d.shards import MANIFEST, Description, ShardWriter, read_manifest, shard_name
-from ident3d.shards.manifest import check_split_name
+from ident3d.shards.contents import Columns, check_columns
+from ident3d.shards.manifest import check_split_name, write_manifest_locked
 from ident3d.shards.reader import read_columns
+from ident3d.shards.sealed import read_sealed, write_sealed
 
 from .spec import Spec
 
@@ -73,13 +75,38 @@ class Plan:
         """Count the images of some files, and those of the finished ones among them."""
         return sum(task.rows for task in tasks), sum(t.rows for t in tasks if self.done(t))
 
-    def open(self, task: ShardTask) -> ShardWriter:
-        """Claim a file for this process; raises `files.Busy` while another one has it."""
+    @property
+    def kept(self) -> Path:
+        """Where the plan is kept until the manifest takes its place."""
+        return self.folder / ".work" / "plan"
+
+    def columns(self, task: ShardTask, drawn: int | None = None) -> Columns:
+        """Tell what a file must hold: rows, latents (the first `drawn` alone), shape of images."""
         rows = np.arange(task.start, task.stop)
         draw = self.spec.positives if task.kind == "pairs" else self.spec.anchors
-        shape = (self.spec.resolution, self.spec.resolution, 3)
-        path = self.folder / task.name
-        return ShardWriter(path, rows, draw(rows), shape, self.description, self.spec.compress)
+        shape = (task.rows, self.spec.resolution, self.spec.resolution, 3)
+        return Columns(rows, draw(rows[:drawn]), None, None, shape)
+
+    def open(self, task: ShardTask) -> ShardWriter:
+        """Claim a file for this process; raises `files.Busy` while another one has it."""
+        if not self.kept.exists():  # or the writer would make a removed folder again
+            raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(self.kept))
+        columns, path = self.columns(task), self.folder / task.name
+        height, width, channels = columns.shape[1:]
+        return ShardWriter(
+            path,
+            columns.rows,
+            columns.latents,
+            (height, width, channels),
+            self.description,
+            self.spec.compress,
+        )
+
+    def check_finished(self) -> None:
+        """Raise DataError if a file under its final name does not hold what it should."""
+        for task in filter(self.done, self.tasks()):
+            drawn = 8 if task.kind == "pairs" else None  # all of a quarter million take a minute
+            check_columns(self.folder / task.name, self.columns(task, drawn))
 
 
 def make_plan(root: Path, spec: Spec, size: int, shard_size: int, command: str) -> Plan:
@@ -94,6 +121,8 @@ def make_plan(root: Path, spec: Spec, size: int, shard_size: int, command: str) 
     if begun := _begun(root, spec.split):
         refuse_differences(plan.folder, begun["description"], plan.description.to_record())
         description = Description.from_record(begun["description"])
+        if size > sum(begun["counts"]):  # the command that makes all of it is this one
+            description = replace(description, command=command)
         plan = replace(plan, description=description, counts=tuple(begun["counts"]))
     planned = sum(plan.counts)
     if size < planned:
@@ -118,14 +147,26 @@ def begin(root: Path, spec: Spec, size: int, shard_size: int, command: str) -> P
     """
     check_split_name(spec.split)  # before a folder is made of it
     root.mkdir(parents=True, exist_ok=True)
-    with Lock(root, wait=True):  # the one that `write_manifest` takes
+    with Lock(root / ".lock", wait=True):  # the one that `write_manifest` takes
         plan = make_plan(root, spec, size, shard_size, command)
-        work = plan.folder / ".work"
-        work.mkdir(parents=True, exist_ok=True)
+        plan.kept.parent.mkdir(parents=True, exist_ok=True)
         record = {"description": plan.description.to_record(), "counts": list(plan.counts)}
-        if record != _begun(root, spec.split):
-            write_json(work / "plan", record)
+        if not plan.kept.exists() or record != _begun(root, spec.split):
+            write_sealed(plan.kept, record)
     return plan
+
+
+def declare(plan: Plan) -> bool:
+    """Write the manifest if every file is there; shares leave that to the last to finish."""
+    if not all(map(plan.done, plan.tasks())):
+        return False
+    with Lock(plan.root / ".lock", wait=True):
+        begun = _begun(plan.root, plan.spec.split)
+        if begun is not None and sum(begun["counts"]) > sum(plan.counts):
+            # A larger run declares the whole, and needs its `.work` until then.
+            return not plan.kept.exists()
+        write_manifest_locked(plan.root, plan.spec.split, plan.description)
+    return True
 
 
 def refuse_differences(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
@@ -148,7 +189,7 @@ def _begun(root: Path, split: str) -> dict[str, Any] | None:
     path = root / split / ".work" / "plan"
     if path.exists():
         try:
-            begun = parse_json(read_plain(path, MAX_BYTES))
+            begun = read_sealed(path, always=False)
             Description.from_record(begun["description"])
             return begun | {"counts": list(map(int, begun["counts"]))}
         except (ValueError, KeyError, TypeError) as error:

@@ -16,18 +16,18 @@ from ident3d.commands.options import (
     options_of,
     typed_words,
 )
-from ident3d.errors import choose, whole
+from ident3d.errors import DataError, choose, whole
 from ident3d.factors import as_latents
 from ident3d.outside import read_npy
 from ident3d.progress import Tracker, duration
 from ident3d.scale.job_array import SLURM, parse_share, sbatch_script
 
-from .build import Build, declare
+from .build import Build
 from .cluster import render_on_cluster
 from .devices import DEVICES, count_cores, find_slots
 from .estimate import Estimate, estimate
 from .occupancy import find_occupancy
-from .plan import Plan, ShardTask, begin, make_plan
+from .plan import Plan, ShardTask, begin, declare, make_plan
 from .presets import PRESETS
 from .scene import HUES
 from .spec import Spec
@@ -115,6 +115,7 @@ def render(options: RenderOptions, out: Path, only_estimate: bool, as_json: bool
         with WorkerPool(spec.render_settings(options.verbose), slots, click.echo) as pool:
             _echo_estimate(estimate(plan, pool), device, as_json)
         return
+    plan.check_finished()
     if not all(map(plan.done, plan.tasks(share))):
         if options.ray:
             plan = begin(out.resolve(), spec, size, options.shard_size, command)
@@ -123,7 +124,11 @@ def render(options: RenderOptions, out: Path, only_estimate: bool, as_json: bool
             device, slots = _slots(options, spec)
             plan = begin(out, spec, size, options.shard_size, command)
             _build(plan, plan.tasks(share), device, slots, options.verbose)
-    _echo_result(plan, share, declare(plan), as_json)
+    finished = declare(plan)
+    lost = [task.name for task in plan.tasks(share) if not plan.done(task)]
+    if lost:
+        raise DataError(f"{plan.folder} lost {lost[0]} while it was rendered; run it again.")
+    _echo_result(plan, share, finished, as_json)
 
 
 def slurm_script(options: RenderOptions, out: Path, size: int) -> str:

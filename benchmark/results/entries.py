@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from ident3d.errors import DataError
-from ident3d.files import canonical_sha256, file_digest, write_bytes
+from ident3d.files import atomic_folder, canonical_sha256, file_digest, write_bytes
 
 from ..scoring import PROVABLE
 from .embeddings import read_embeddings, save_embeddings
@@ -60,23 +60,23 @@ def pack(records: Sequence[str | Path], out: str | Path, encoders: bool = False)
     networks = [path.with_suffix(".safetensors") for path in paths if encoders]
     for result, path in zip(results, networks, strict=False):
         check_encoder(path, result)
-    out.mkdir(parents=True, exist_ok=True)
-    digests, kept = {}, {}
-    for result, array in zip(results, arrays, strict=True):
-        path = out / embeddings_name(result.seed)
-        save_embeddings(path, array)
-        digests[str(result.seed)] = file_digest(path)
-    for result, network in zip(results, networks, strict=False):
-        write_bytes(out / encoder_name(result.seed), network.read_bytes())
-        kept[str(result.seed)] = file_digest(network)
-    entry = Entry(
-        records=[_provable(result) for result in results], embeddings=digests, encoders=kept
-    )
-    content = msgspec.to_builtins(entry)
-    if not kept:
-        del content["encoders"]  # which earlier versions do not know
-    text = msgspec.json.encode(content | {"seal": seal(content)})  # keeps the factors' order
-    write_bytes(out / "entry.json", msgspec.json.format(text, indent=1))
+    with atomic_folder(out) as folder:  # a full disk leaves nothing half-made
+        digests, kept = {}, {}
+        for result, array in zip(results, arrays, strict=True):
+            path = folder / embeddings_name(result.seed)
+            save_embeddings(path, array)
+            digests[str(result.seed)] = file_digest(path)
+        for result, network in zip(results, networks, strict=False):
+            write_bytes(folder / encoder_name(result.seed), network.read_bytes())
+            kept[str(result.seed)] = file_digest(network)
+        entry = Entry(
+            records=[_provable(result) for result in results], embeddings=digests, encoders=kept
+        )
+        content = msgspec.to_builtins(entry)
+        if not kept:
+            del content["encoders"]  # which earlier versions do not know
+        text = msgspec.json.encode(content | {"seal": seal(content)})  # keeps the factors' order
+        write_bytes(folder / "entry.json", msgspec.json.format(text, indent=1))
     return out
 
 

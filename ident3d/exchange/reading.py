@@ -4,6 +4,7 @@ import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,10 +39,15 @@ def import_exchanged(
         if (out / MANIFEST).exists() and name in (known := read_manifest(out)["splits"]):
             if known[name]["description"] != exported.description.to_record():
                 raise DataError(f"{out / name} holds other data; import to another folder.")
-            continue
+            if all((out / name / shard["name"]).exists() for shard in _shards(known[name])):
+                continue
         _check_files(source, exported)
         _import(source, out, name, exported)
     return list(splits)
+
+
+def _shards(entry: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*entry["shards"], *entry["pair_shards"]]
 
 
 def _check_files(source: Path, split: Split) -> None:

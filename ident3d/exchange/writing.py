@@ -12,7 +12,7 @@ from PIL import Image
 
 from ..dataset import Dataset, load
 from ..errors import DataError
-from ..files import Lock, atomic, file_digest, write_bytes, write_json
+from ..files import Lock, atomic, file_digest, remove, write_bytes, write_json
 from ..progress import progress
 from ..shards.reader import is_compressed
 from .card import card
@@ -37,7 +37,7 @@ def export_webdataset(path: str | os.PathLike, out: str | os.PathLike) -> Path:
 
 def _export(data: Dataset, out: Path, ending: str, write: Writer) -> Path:
     (out / FOLDER).mkdir(parents=True, exist_ok=True)
-    with Lock(out):
+    with Lock(out / ".lock", wait=True):  # who comes second finds the work done
         splits = read_record(out) if (out / RECORD).exists() else {}
         if any(not file["name"].endswith(ending) for s in splits.values() for file in s.files):
             raise DataError(f"{out} holds an export in another format; export to another folder.")
@@ -55,7 +55,7 @@ def _export(data: Dataset, out: Path, ending: str, write: Writer) -> Path:
         )
         write_bytes(out / "README.md", card(splits, ending).encode())
         write_json(out / RECORD, make_record(splits))
-        mark.unlink()
+        remove(mark)
     return out
 
 

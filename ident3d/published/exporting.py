@@ -12,7 +12,7 @@ from PIL import Image
 from ..dataset import Dataset, load
 from ..errors import DataError
 from ..factors import FACTORS, to_scene
-from ..files import Lock, publish, write_json
+from ..files import Lock, publish, remove, write_json
 from ..progress import progress
 from .catalogue import CATALOGUE
 from .survey import image_digits
@@ -37,9 +37,13 @@ def export_published(path: str | os.PathLike, out: str | os.PathLike) -> Path:
     parts = _rows_by_class(data)
     if _is_exported(folder, data, parts):
         return folder
-    _claim(folder, data)
-    with Lock(folder / _MARK):
-        _write(data, parts, folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    beside = folder.with_name(f".{folder.name}.lock")
+    with Lock(beside, wait=True):  # who comes second finds the work done
+        if not _is_exported(folder, data, parts):
+            _claim(folder, data)
+            _write(data, parts, folder)
+        remove(beside)
     return folder
 
 
@@ -61,7 +65,7 @@ def _write(data: Dataset, parts: dict[str, np.ndarray], folder: Path) -> None:
         raw = data.latents[rows]
         _save_array(folder / f"latents{suffix}.npy", to_scene(raw, data.factors).astype(np.float32))
         _save_array(folder / f"raw_latents{suffix}.npy", raw)
-    (folder / _MARK).unlink()
+    remove(folder / _MARK)
 
 
 def _check_factors(data: Dataset) -> None:
@@ -93,7 +97,6 @@ def _claim(folder: Path, data: Dataset) -> None:
         if json.loads(mark.read_text()) != {"fingerprint": data.fingerprint}:
             raise DataError(f"{folder} has an unfinished export of other data; remove it first.")
         return
-    folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise DataError(f"{folder} is there and not empty; export to another folder.")
     write_json(mark, {"fingerprint": data.fingerprint})

@@ -91,7 +91,7 @@ def _check_space(out: Path, needed: int) -> None:
     if needed > free:
         raise DataError(
             f"{out} needs {size(needed)} more and its disk has {size(free)} free; "
-            "import to another disk."
+            "free some space or import to another disk."
         )
 
 

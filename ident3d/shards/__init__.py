@@ -1,5 +1,6 @@
 """Shards: the HDF5 files of a data set, written so that no kill loses an image."""
 
+from .hdf5_output import image_layout as image_layout
 from .manifest import FORMAT as FORMAT
 from .manifest import FORMAT_VERSION as FORMAT_VERSION
 from .manifest import MANIFEST as MANIFEST
@@ -13,4 +14,3 @@ from .reader import Images as Images
 from .reader import image_shape as image_shape
 from .reader import open_shard as open_shard
 from .writer import ShardWriter as ShardWriter
-from .writer import image_layout as image_layout

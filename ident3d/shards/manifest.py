@@ -6,6 +6,7 @@ It is written last and atomically: a data set without one is unfinished.
 import json
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,21 @@ import numpy as np
 
 from ..errors import DataError
 from ..factors import FACTORS, Factor
-from ..files import Lock, canonical_sha256, file_digest, write_json
-from ..outside import parse_json, read_json, read_plain
+from ..files import Lock, canonical_sha256, file_digest, step
+from ..outside import parse_json, read_plain
 from ..outside.strict_json import MAX_BYTES
-from .reader import image_shape
+from .contents import (
+    REMAKE,
+    Columns,
+    check_every_row,
+    computed_digests,
+    content_digest,
+    read_shard_columns,
+)
+from .sealed import read_sealed, write_sealed
 
 FORMAT = "ident3d"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 had no digests inside files, and fingerprints of files, not of content
 MANIFEST = "dataset.json"
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FILE_NAME = re.compile(r"(shard|pairs)-\d{5,}\.h5")
@@ -57,9 +66,13 @@ class Description:
         return found
 
     def attributes(self) -> dict[str, Any]:
-        """Spell it out as HDF5 attributes, readable with no ident3d at hand."""
+        """Spell it out as HDF5 attributes, readable with no ident3d at hand.
+
+        In one order and without the command, so that equal rows make equal files: a data set may be
+        begun by one command and grown by another.
+        """
         ranges = np.array([[factor.low, factor.high] for factor in self.factors])
-        named = {"seed": self.seed, "pairs": self.pairs, "command": self.command}
+        named = {"seed": self.seed, "pairs": self.pairs}
         return {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -70,7 +83,7 @@ class Description:
             "latents": "unit latents in [-1, 1], columns in the order of `factors`",
             **{name: value for name, value in named.items() if value is not None},
             **({"class_names": list(self.class_names)} if self.class_names else {}),
-            **{f"settings.{name}": value for name, value in self.settings.items()},
+            **{f"settings.{name}": self.settings[name] for name in sorted(self.settings)},
         }
 
 
@@ -138,38 +151,82 @@ def write_manifest(root: Path, split: str, description: Description) -> None:
     """Declare a split whole: written last, atomically. The other splits of the folder stay."""
     root = Path(root)
     check_split_name(split)
-    with Lock(root, wait=True):  # other processes may be finishing other splits of it
-        _write_manifest(root, split, description)
+    with Lock(root / ".lock", wait=True):  # other processes may be finishing other splits of it
+        write_manifest_locked(root, split, description)
 
 
-def _write_manifest(root: Path, split: str, description: Description) -> None:
+def write_manifest_locked(root: Path, split: str, description: Description) -> None:
+    """Declare a split whole while holding the lock of its data set."""
     folder = root / split
-    old = read_manifest(root) if (root / MANIFEST).exists() else {"splits": {}}
-    known = {entry["name"]: entry for entry in _known_entries(folder, old["splits"].get(split))}
-    shards, pair_shards = (
-        [
-            known.get(path.name) or file_entry(path, path.name, image_shape(path)[0])
-            for path in sorted(folder.glob(pattern))
-        ]
-        for pattern in ("shard-*.h5", "pairs-*.h5")
-    )
-    if not shards:
-        raise DataError(f"{folder} holds no finished shard.")
-    old["splits"][split] = {
-        "description": description.to_record(),
-        "resolution": list(image_shape(folder / shards[0]["name"])[1:]),
-        "shards": shards,
-        "pair_shards": pair_shards,
+    splits = read_manifest(root)["splits"] if (root / MANIFEST).exists() else {}
+    known = {entry["name"]: entry for entry in _known_entries(folder, splits.get(split))}
+    files = {
+        kind: [_adopt(path, known) for path in sorted(folder.glob(pattern))]
+        for kind, pattern in (("shards", "shard-*.h5"), ("pair_shards", "pairs-*.h5"))
     }
-    manifest = {"format": FORMAT, "version": FORMAT_VERSION, "splits": old["splits"]}
-    write_json(root / MANIFEST, {**manifest, "sha256": canonical_sha256(manifest)})
+    if not files["shards"]:
+        raise DataError(f"{folder} holds no finished shard.")
+    entry = {
+        "description": description.to_record(),
+        "resolution": list(files["shards"][0][1].shape[1:]),
+        **{kind: [found for found, _ in adopted] for kind, adopted in files.items()},
+    }
+    # A data set of format 1 keeps its fingerprint as long as its files are the same.
+    if entry != splits.get(split):
+        content = {
+            kind: content_digest(_digests(folder, *adopted) for adopted in files[kind])
+            for kind in files
+        }
+        splits[split] = {**entry, "content": content}
+        manifest = {"format": FORMAT, "version": FORMAT_VERSION, "splits": splits}
+        write_sealed(root / MANIFEST, manifest)
+    step("remove", folder / ".work")
     shutil.rmtree(folder / ".work", ignore_errors=True)
+
+
+def _adopt(path: Path, known: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], Columns]:
+    """Give a finished file's entry and columns.
+
+    A file whose digest its writer noted is what that digest says, or `verify` will tell. One that
+    nobody knows, such as after the manifest was lost, is read row by row first.
+    """
+    columns, entry = read_shard_columns(path), known.get(path.name)
+    sizes = (path.stat().st_size, len(columns.rows))
+    if entry is None or (entry["bytes"], entry["rows"]) != sizes:
+        check_every_row(path, columns)
+        entry = file_entry(path, path.name, len(columns.rows))
+    return entry, columns
+
+
+def _digests(folder: Path, entry: dict[str, Any], columns: Columns) -> np.ndarray:
+    """Give the digests of a file's rows; one of format 1 is checked and read for them."""
+    if columns.digests is not None:
+        return columns.digests
+    path = folder / entry["name"]
+    if file_digest(path) != entry["sha256"]:
+        raise DataError(f"{path} is damaged: its SHA-256 disagrees; {REMAKE}.")
+    return computed_digests(path, columns)
 
 
 def _known_entries(folder: Path, entry: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Entries already hashed: by the manifest there is, or by the writers since."""
-    written = [read_json(path) for path in sorted(folder.glob(".work/*.json"))]
-    return [*(entry["shards"] + entry["pair_shards"] if entry else []), *written]
+    noted = map(_noted_entry, sorted(folder.glob(".work/*.json")))
+    known = entry["shards"] + entry["pair_shards"] if entry else []
+    return [*known, *(found for found in noted if found)]
+
+
+def _noted_entry(path: Path) -> dict[str, Any] | None:
+    """Read the entry that a writer noted; None if it is damaged: then the shard itself is read."""
+    with suppress(ValueError, KeyError):
+        return read_sealed(path)["entry"]
+    shard = path.parent.parent / f"{path.stem}.h5"
+    with suppress(ValueError, KeyError, TypeError, FileNotFoundError):
+        record = parse_json(
+            read_plain(path, MAX_BYTES)
+        )  # a note of format 1 has no digest of itself
+        if record["sha256"] == file_digest(shard):
+            return file_entry(shard, shard.name, int(record["rows"]))
+    return None
 
 
 def _check_split(split: str, entry: dict[str, Any]) -> None:
@@ -192,3 +249,6 @@ def _check_split(split: str, entry: dict[str, Any]) -> None:
                 raise ValueError(f"entry of {shard['name']}")
     if not entry["shards"]:
         raise ValueError("no shards")
+    for digest in entry.get("content", {}).values():  # format 1 has none
+        if not re.fullmatch(r"[0-9a-f]{64}", digest):
+            raise ValueError("digest of the content")

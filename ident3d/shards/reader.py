@@ -1,7 +1,9 @@
 """The images of a split as one array-like, read row by row from its shards."""
 
+import errno
 import math
 import os
+import stat
 import threading
 import weakref
 from collections.abc import Iterator
@@ -15,7 +17,22 @@ import numpy as np
 
 from ..errors import DataError
 
-_OPEN_FILES = 256  # handles kept per process; further shards are opened for one read each
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+_OPEN_FILES = 256  # shards kept open, if the system allows four times as many; the oldest goes
+# name -> (type, number of axes): what a shard may hold
+_ARRAYS = {
+    "images": (np.dtype("|u1"), 4),
+    "latents": (np.dtype("<f4"), 2),
+    "rows": (np.dtype("<i8"), 1),
+    "classes": (np.dtype("<i8"), 1),
+    "digests": (np.dtype("|u1"), 2),
+}
+# How h5py says that a file's own tables are damaged; what the system refuses has a number.
+_CONFUSED = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
 
 
 class Images:
@@ -92,10 +109,20 @@ class Images:
         handle = self._handles.get(shard)
         if handle is None:
             with self._lock:
-                handle = _Shard(self._folder, self._shards[shard], self.shape[1:])
-                if len(self._handles) < _OPEN_FILES:
-                    handle = self._handles.setdefault(shard, handle)
+                handle = self._opened(shard)
+                while len(self._handles) >= _most_open():
+                    del self._handles[next(iter(self._handles))]  # closed once nobody reads it
+                handle = self._handles.setdefault(shard, handle)
         return handle
+
+    def _opened(self, shard: int) -> "_Shard":
+        try:
+            return _Shard(self._folder, self._shards[shard], self.shape[1:])
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._handles:
+                raise
+        self._handles.clear()  # others need files too: go on with fewer
+        return _Shard(self._folder, self._shards[shard], self.shape[1:])
 
 
 class _Shard:
@@ -110,10 +137,8 @@ class _Shard:
         file = open_shard(path)
         try:
             images = plain_dataset(file, "images", path)
-            if images.shape != (entry["rows"], *resolution) or images.dtype != np.uint8:
-                raise DataError(
-                    f"{path} disagrees with the manifest: {images.dtype} {images.shape}."
-                )
+            if images.shape != (entry["rows"], *resolution):
+                raise DataError(f"{path} disagrees with the manifest: {images.shape}.")
             self._bytes_per_image = int(np.prod(resolution))
             offset = None if images.chunks else images.id.get_offset()
             if offset is None or not hasattr(os, "preadv"):
@@ -129,7 +154,8 @@ class _Shard:
     def read(self, position: int, out: np.ndarray) -> None:
         """Read one image into `out`."""
         if self._images is not None:
-            self._images.read_direct(out, np.s_[position])
+            with honest_errors(self._path):
+                self._images.read_direct(out, np.s_[position])
             return
         start = self._offset + position * self._bytes_per_image
         if os.preadv(self._descriptor, [out.reshape(-1).data], start) != self._bytes_per_image:
@@ -149,20 +175,68 @@ def shard_file(path: Path) -> Iterator[h5py.File]:
 def open_shard(path: Path) -> h5py.File:
     """Open a shard, or say in one sentence what is wrong with it."""
     try:
-        return h5py.File(path, "r")
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would wait for ever
+            raise DataError(f"{path} is not a plain file; remove it and make it again.")
+        with honest_errors(path):
+            return h5py.File(path, "r")
     except FileNotFoundError:
         raise DataError(f"{path} is missing; render or import again to restore it.") from None
-    except OSError:
-        raise DataError(f"{path} is damaged, truncated or not an HDF5 file.") from None
+
+
+@contextmanager
+def honest_errors(path: Path) -> Iterator[None]:
+    """Tell what the system refused from what is wrong with the file, whatever HDF5 makes of it."""
+    try:
+        yield
+    except _CONFUSED as error:
+        number = error.errno if isinstance(error, OSError) else None
+        if number:
+            raise OSError(number, os.strerror(number), str(path)) from None
+        raise DataError(
+            f"{path} is damaged, truncated or not an HDF5 file; `ident3d verify` tells the rest."
+        ) from None
 
 
 def plain_dataset(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
-    """Get an array stored in this very file: HDF5 can also point at other files on this disk."""
-    link = file.get(name, getlink=True) if name in file else None
-    dataset = file[name] if isinstance(link, h5py.HardLink) else None
-    if not isinstance(dataset, h5py.Dataset) or dataset.is_virtual or dataset.external:
+    """Get an array stored in this very file, whole and of its type.
+
+    HDF5 can also point at other files on this disk, and declare a size that was never written.
+    """
+    with honest_errors(path):
+        link = file.get(name, getlink=True) if name in file else None
+        dataset = file[name] if isinstance(link, h5py.HardLink) else None
+        if not isinstance(dataset, h5py.Dataset) or dataset.is_virtual or dataset.external:
+            dataset, whole = None, False
+        else:
+            whole = _is_stored(dataset, name, os.stat(path).st_size)
+    if dataset is None:
         raise DataError(f"{path} has no plain `{name}`; it is not an ident3d shard.")
+    if (dataset.dtype, dataset.ndim) != _ARRAYS[name]:
+        raise DataError(
+            f"{path} has `{name}` of {dataset.dtype} {dataset.shape}, which is foreign."
+        )
+    if not whole:
+        raise DataError(f"{path} declares `{name}` of {dataset.shape}, which was never written.")
     return dataset
+
+
+def _is_stored(dataset: h5py.Dataset, name: str, file_size: int) -> bool:
+    """Tell whether every value declared has its place in the file."""
+    if dataset.chunks is None:
+        start = dataset.id.get_offset()
+        return start is not None and start + dataset.nbytes <= file_size
+    one_image = (1, *dataset.shape[1:])
+    return (
+        name == "images"
+        and dataset.chunks == one_image
+        and dataset.shape[0] <= file_size  # before HDF5 counts them
+        and dataset.id.get_num_chunks() == dataset.shape[0]
+    )
+
+
+def _most_open() -> int:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource else 4 * _OPEN_FILES
+    return max(1, min(_OPEN_FILES, limit // 4)) if limit > 0 else _OPEN_FILES  # below 0: none
 
 
 def read_columns(folder: Path, shards: list[dict[str, Any]], name: str) -> np.ndarray:
@@ -177,7 +251,8 @@ def read_columns(folder: Path, shards: list[dict[str, Any]], name: str) -> np.nd
                     f"{path} holds `{name}` of shape {dataset.shape}, "
                     f"the manifest says {shard['rows']} rows."
                 )
-            parts.append(dataset[()])
+            with honest_errors(path):
+                parts.append(dataset[()])
     return np.concatenate(parts)
 
 

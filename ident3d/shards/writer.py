@@ -10,24 +10,25 @@ final name: a shard under its final name is whole, and only then does the journa
     OUT/train/.work/shard-00000.lock     held by the process that writes the shard
 """
 
-import errno
 import json
 import os
 import struct
-import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-import h5py
 import numpy as np
 
 from ..errors import DataError
 from ..factors import as_latents
-from ..files import Lock, publish, settle, sha256, write_bytes, write_json
-from ..outside import read_json
+from ..files import Lock, append, publish, remove, settle, sha256, step, write_bytes
+from .contents import DIGEST, Columns, check_columns
+from .hdf5_output import write_hdf5
 from .manifest import Description, file_entry
+from .sealed import read_sealed, write_sealed
 
-_RECORD = struct.Struct("<qI")  # position in the shard, CRC-32 of the image
+_MAGIC = b"ident3d journal 2\n"
+_RECORD = struct.Struct(f"<q{DIGEST}s")  # position in the shard, seal over all of the record
 
 
 class ShardWriter:
@@ -66,6 +67,9 @@ class ShardWriter:
         self.classes = None if classes is None else np.asarray(classes, np.int64)
         if len(self.rows) != len(self.latents):
             raise ValueError(f"`rows` has {len(self.rows)} rows, `latents` {len(self.latents)}.")
+        shape_of_all = (len(self.rows), *self.shape)
+        self._columns = Columns(self.rows, self.latents, self.classes, None, shape_of_all)
+        self._identity = self._hash_settings()
         work = self.path.parent / ".work"
         work.mkdir(parents=True, exist_ok=True)
         self._journal = work / f"{self.path.stem}.journal"
@@ -103,14 +107,12 @@ class ShardWriter:
             raise ValueError(f"`position` must be in 0..{len(self.rows) - 1}, got {position}.")
         if position in self._stored:
             return
-        pixels = image.tobytes()
-        record = _RECORD.pack(position, zlib.crc32(pixels)) + pixels
-        start = self._stream.tell()
-        if self._stream.write(record) != len(record):  # a full disk writes what still fits
-            self._stream.truncate(start)
-            self._stream.seek(start)
-            raise OSError(errno.ENOSPC, "No space left; free some and run again", str(self.path))
-        self._stored[position] = start + _RECORD.size
+        if os.fstat(self._stream.fileno()).st_nlink == 0:  # it would go nowhere
+            raise DataError(f"{self._journal} was removed while it was written; run again.")
+        pixels, start = image.tobytes(), self._stream.tell()
+        seal = self._seal(position, self._columns.digest(position, pixels))
+        append(self._stream, _RECORD.pack(position, seal) + pixels)
+        self._stored[position] = start
 
     def finish(self) -> dict[str, Any]:
         """Publish the shard under its final name and return its manifest entry."""
@@ -119,73 +121,116 @@ class ShardWriter:
             raise ValueError(
                 f"{self.path.name} still lacks {len(missing)} of {len(self.rows)} rows."
             )
-        if not self.path.exists():
-            partial = self._entry.with_suffix(".partial")
-            self._write_hdf5(partial)
-            write_json(self._entry, file_entry(partial, self.path.name, len(self.rows)))
-            publish(partial, self.path)
+        if not self._finished:
+            self._publish()
         elif self._journal.exists():  # an earlier process may have stopped at this very line
             settle(self.path)
-        self._journal.unlink(missing_ok=True)
-        if not self._entry.exists():  # the manifest has it already
-            return file_entry(self.path, self.path.name, len(self.rows))
-        return read_json(self._entry)
+        remove(self._journal)
+        with suppress(FileNotFoundError, ValueError):  # else the manifest has it already
+            return read_sealed(self._entry)["entry"]
+        return file_entry(self.path, self.path.name, len(self.rows))
+
+    def _publish(self) -> None:
+        partial = self._entry.with_suffix(".partial")
+        attributes = self.description.attributes()
+        try:
+            write_hdf5(partial, self._columns, attributes, self.compress, self._read)
+            entry = file_entry(partial, self.path.name, len(self.rows))
+            write_sealed(self._entry, {"entry": entry})
+            publish(partial, self.path)
+        finally:
+            partial.unlink(missing_ok=True)  # it takes the space that a full disk needs
 
     def _open_journal(self) -> IO[bytes]:
-        """Open the journal, keep its whole records, cut a torn one off the end."""
-        identity = self._identity()
-        self._stored: dict[int, int] = {}  # position -> where its pixels start in the journal
-        if self.path.exists():  # finished by somebody else: nothing is missing
+        """Open the journal, keep its whole records, cut what is torn off its end."""
+        self._stored: dict[int, int] = {}  # position -> where its record starts in the journal
+        self._finished = self.path.exists() and self._is_whole()
+        if self._finished:  # by somebody else: nothing is missing
             self._stored = dict.fromkeys(range(len(self.rows)), 0)
             return open(os.devnull, "wb")
-        if not self._journal.exists():
-            write_bytes(self._journal, identity)
+        header = _MAGIC + self._identity + bytes.fromhex(sha256(self._identity))
+        if not self._journal.exists() or self._journal.stat().st_size < len(header):
+            write_bytes(self._journal, header)
         stream = open(self._journal, "r+b", buffering=0)  # noqa: SIM115 (closed by `close`)
-        if stream.read(len(identity)) != identity:
+        try:
+            found = stream.read(len(header))
+            end = self._find_records(stream)
+            if found != header and not self._stored:
+                raise DataError(self._foreign_journal(found))
+            step("cut", self._journal)
+            stream.truncate(end)
+            stream.seek(end)
+        except BaseException:
             stream.close()
-            raise DataError(
+            raise
+        return stream
+
+    def _find_records(self, stream: IO[bytes]) -> int:
+        """Note where each whole record is, and return where the last one ends.
+
+        A damaged record between others costs its own image alone.
+        """
+        end = start = stream.tell()
+        while record := self._record(stream, start):
+            position, seal, pixels = record
+            after = start + _RECORD.size + len(pixels)
+            known = 0 <= position < len(self.rows)
+            if known and seal == self._seal(position, self._columns.digest(position, pixels)):
+                self._stored[position], end = start, after
+            start = after
+        return end
+
+    def _record(self, stream: IO[bytes], start: int) -> tuple[int, bytes, bytes] | None:
+        """Read position, seal and pixels of a record; None where the journal ends before it."""
+        size = int(np.prod(self.shape))
+        record = os.pread(stream.fileno(), _RECORD.size + size, start)
+        if len(record) < _RECORD.size + size:
+            return None
+        return (*_RECORD.unpack_from(record), record[_RECORD.size :])
+
+    def _foreign_journal(self, header: bytes) -> str:
+        """Say why a journal that holds none of this shard's images is not this shard's."""
+        start, identity, check = (
+            header[: -2 * DIGEST],
+            header[-2 * DIGEST : -DIGEST],
+            header[-DIGEST:],
+        )
+        if start == _MAGIC and bytes.fromhex(sha256(identity)) == check:
+            return (
                 f"{self.path.name} was begun with other latents or settings; "
                 f"continue with those, or remove {self._journal} to begin it anew."
             )
-        size = int(np.prod(self.shape))
-        end = len(identity)
-        while len(record := stream.read(_RECORD.size + size)) == _RECORD.size + size:
-            position, checksum = _RECORD.unpack_from(record)
-            if zlib.crc32(memoryview(record)[_RECORD.size :]) != checksum:
-                break
-            self._stored[position] = end + _RECORD.size
-            end += len(record)
-        stream.truncate(end)
-        stream.seek(end)
-        return stream
+        return (
+            f"{self._journal} is damaged, or of an earlier version, and none of its images can be "
+            f"trusted; remove it to begin {self.path.name} anew."
+        )
 
-    def _identity(self) -> bytes:
+    def _is_whole(self) -> bool:
+        """Check a shard that has its final name; a journal that is still there can repair it."""
+        try:
+            check_columns(self.path, self._columns)
+        except DataError:
+            if self._journal.exists():
+                return False
+            raise
+        return True
+
+    def _seal(self, position: int, digest: bytes) -> bytes:
+        """Hash a row with its place and shard: moved, or of other settings, it does not fit."""
+        return bytes.fromhex(sha256(self._identity + struct.pack("<q", position) + digest))
+
+    def _read(self, position: int) -> tuple[bytes, bytes]:
+        """Read an image and its row's digest; what was damaged since is not passed on."""
+        _, seal, pixels = self._record(self._stream, self._stored[position]) or (0, b"", b"")
+        digest = self._columns.digest(position, pixels)
+        if seal != self._seal(position, digest):
+            raise DataError(f"{self._journal} was damaged while it was written; run again.")
+        return pixels, digest
+
+    def _hash_settings(self) -> bytes:
         """Hash everything but the images: a journal of other content must not be continued."""
-        plain = [self.shape, self.compress, self.description.to_record()]
+        described = {k: v for k, v in self.description.to_record().items() if k != "command"}
+        plain = [self.shape, self.compress, described]
         arrays = (self.rows, self.latents, self.classes)
         columns = [b"-" if array is None else array.tobytes() for array in arrays]
         return bytes.fromhex(sha256(json.dumps(plain, sort_keys=True).encode() + b"".join(columns)))
-
-    def _write_hdf5(self, path: Path) -> None:
-        count, size = len(self.rows), int(np.prod(self.shape))
-        with h5py.File(path, "w") as file, open(self._journal, "rb") as journal:
-            file.attrs.update(self.description.attributes())
-            file["rows"] = self.rows
-            file["latents"] = self.latents
-            if self.classes is not None:
-                file["classes"] = self.classes
-            images = file.create_dataset(
-                "images", (count, *self.shape), np.uint8, **image_layout(self.shape, self.compress)
-            )
-            for position in range(count):
-                journal.seek(self._stored[position])
-                images[position] = np.frombuffer(journal.read(size), np.uint8).reshape(self.shape)
-
-
-def image_layout(shape: tuple[int, ...], compress: bool) -> dict[str, Any]:
-    """Tell h5py how to store images: in one contiguous block, or one zstd chunk per image."""
-    if not compress:
-        return {}
-    import hdf5plugin
-
-    return {"chunks": (1, *shape), **hdf5plugin.Zstd(clevel=3)}

@@ -224,7 +224,7 @@ def edit(root, change):
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        (lambda m: m.update(version=2), "format version 2.*upgrade"),
+        (lambda m: m.update(version=3), "format version 3.*upgrade"),
         (lambda m: m.update(format="other"), "not ident3d's"),
         (lambda m: m["splits"]["train"]["shards"][0].update(name="../x.h5"), "file name"),
         (lambda m: m["splits"]["train"]["shards"][0].update(rows=-1), "not a valid manifest"),

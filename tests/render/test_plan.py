@@ -53,7 +53,7 @@ def test_growing_keeps_the_shards_there_are(tmp_path):
     grown = begin(tmp_path, SPEC, 15, 5, "second")
     assert grown.counts == (4, 2, 5, 4)
     assert [grown.done(task) for task in grown.tasks()] == [True, True, False, False]
-    assert grown.description.command == "first"  # so that journals begun before still fit
+    assert grown.description.command == "second"  # which makes all of it
 
 
 def test_an_unfinished_run_is_continued_with_its_own_shard_size(tmp_path):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -101,9 +102,15 @@ def test_two_exports_to_one_folder_do_not_mix(tmp_path):
     mark = tmp_path / "out/train/.export.json"
     mark.parent.mkdir(parents=True)
     mark.write_text(json.dumps({"fingerprint": data.fingerprint}))
-    with Lock(mark), pytest.raises(DataError, match="Another process"):
-        export_published(data.path, tmp_path / "out")
-    assert export_published(data.path, tmp_path / "out") == tmp_path / "out/train"
+    lock = Lock(tmp_path / "out/.train.lock")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(export_published, data.path, tmp_path / "out")
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.5)
+        assert not (tmp_path / "out/train/images").exists()
+        lock.release()
+        assert waiting.result() == tmp_path / "out/train"
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["train"]
 
 
 def test_exporting_twice_is_harmless_and_other_data_is_refused(tmp_path):

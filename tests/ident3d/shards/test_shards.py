@@ -49,7 +49,7 @@ def test_a_shard_has_its_final_name_only_when_whole(tmp_path):
         assert painted_row(file["images"][()]).tolist() == ROWS.tolist()
         assert file["images"].chunks is None  # contiguous: a row is one read
         assert file.attrs["factors"][7] == "object_hue"
-        assert file.attrs["format_version"] == 1
+        assert file.attrs["format_version"] == 2
 
 
 def test_images_come_in_any_order_and_across_sessions(tmp_path):
