@@ -22,15 +22,17 @@ except ImportError:  # Windows: reading works, and reading takes no lock
     fcntl = None  # type: ignore[assignment]
 
 
+watchers: list[Callable[[str, Path], None]] = []  # called before every change of the disk
+
+
 class Busy(DataError):
     """Another process holds the lock."""
 
 
 def step(action: str, path: Path) -> None:
-    """Come before every change of the disk here, and do nothing.
-
-    Tests put a kill, or an error of the disk, in its place.
-    """
+    """Come before every change of the disk: tests watch here, to kill the process or to fail it."""
+    for watch in watchers:
+        watch(action, path)
 
 
 @contextmanager

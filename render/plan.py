@@ -10,11 +10,11 @@ import numpy as np
 
 from ident3d.errors import DataError, whole
 from ident3d.files import Lock
+from ident3d.outside import read_sealed, write_sealed
 from ident3d.shards import MANIFEST, Description, ShardWriter, read_manifest, shard_name
 from ident3d.shards.contents import Columns, check_columns
 from ident3d.shards.manifest import check_split_name, write_manifest_locked
 from ident3d.shards.reader import read_columns
-from ident3d.shards.sealed import read_sealed, write_sealed
 
 from .spec import Spec
 

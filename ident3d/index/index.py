@@ -17,16 +17,15 @@ import numpy as np
 
 from ..errors import DataError, choose
 from ..factors import Factor, varying
-from ..files import sha256, write_bytes, write_json
-from ..outside import parse_json, read_plain
+from ..files import sha256, write_bytes
+from ..outside import read_sealed, write_sealed
 from .faiss_ivf import Found, NearestRows, Settings, from_bytes
 from .parts import Draw, build_part, merge_certificates, read_bytes
 from .tuning import Certificate, Queries, draws_near
 
 FORMAT = "ident3d-index"
-VERSION = 1
+VERSIONS = (1, 2)  # 1 had no seal
 RECALL = 0.999
-_RECORD_LIMIT = 16 << 20  # bytes
 DEVICES = {"cpu": False, "cuda": True}
 
 Weights = Sequence[float] | np.ndarray  # one for each factor
@@ -173,7 +172,7 @@ class Index:
         write_bytes(path.with_suffix(".faiss"), content)
         record = {
             "format": FORMAT,
-            "version": VERSION,
+            "version": VERSIONS[-1],
             "fingerprint": fingerprint,
             "weights": self.weights.tolist(),
             "bytes": len(content),
@@ -181,7 +180,7 @@ class Index:
             "parts": parts,
             "certificate": asdict(self.certificate),
         }
-        write_json(path, record)
+        write_sealed(path, record, "seal")
         return path
 
     @classmethod
@@ -206,8 +205,8 @@ class Index:
 
     @classmethod
     def _read(cls, path: Path, data: Data, weights: np.ndarray) -> "Index":
-        record = parse_json(read_plain(path, _RECORD_LIMIT))
-        if (record["format"], record["version"]) != (FORMAT, VERSION):
+        record = read_sealed(path, "seal", always=False)
+        if record["format"] != FORMAT or record["version"] not in VERSIONS:
             raise DataError(f"{path} has another format or version")
         if record["fingerprint"] != data.fingerprint or record["weights"] != weights.tolist():
             raise DataError(f"{path} is the index of other data")

@@ -5,5 +5,7 @@ from .npy import read_npy as read_npy
 from .plain_files import open_plain as open_plain
 from .plain_files import read_plain as read_plain
 from .reals import as_reals as as_reals
+from .sealed import read_sealed as read_sealed
+from .sealed import write_sealed as write_sealed
 from .strict_json import parse_json as parse_json
 from .strict_json import read_json as read_json

@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import DataError
 from ..factors import FACTORS, Factor
 from ..files import Lock, canonical_sha256, file_digest, step
-from ..outside import parse_json, read_plain
+from ..outside import parse_json, read_plain, read_sealed, write_sealed
 from ..outside.strict_json import MAX_BYTES
 from .contents import (
     REMAKE,
@@ -26,7 +26,6 @@ from .contents import (
     content_digest,
     read_shard_columns,
 )
-from .sealed import read_sealed, write_sealed
 
 FORMAT = "ident3d"
 FORMAT_VERSION = 2  # 1 had no digests inside files, and fingerprints of files, not of content

@@ -10,7 +10,7 @@ from ..dataset import Dataset
 from ..errors import DataError
 from ..factors import as_latents
 from ..files import file_digest
-from ..outside import read_json
+from ..outside import read_sealed
 from ..rows import row_latents
 from .contents import REMAKE, Columns, check_every_row, content_digest, read_shard_columns
 
@@ -114,9 +114,9 @@ def _index_problems(folder: Path) -> Iterator[str]:
     """Look-up indexes are optional; where there is one, its digest must hold."""
     for index in sorted({path.with_suffix(".faiss") for path in folder.glob("index*.*")}):
         try:
-            record = read_json(index.with_suffix(".json"))
+            record = read_sealed(index.with_suffix(".json"), "seal", always=False)
             whole = file_digest(index) == record["sha256"]
-        except (OSError, DataError, KeyError, TypeError):
+        except (FileNotFoundError, ValueError, DataError, KeyError):
             whole = False
         if not whole:
             yield f"{index.name} or its .json is damaged; `ident3d index {folder}` rebuilds it."

@@ -22,10 +22,10 @@ import numpy as np
 from ..errors import DataError
 from ..factors import as_latents
 from ..files import Lock, append, publish, remove, settle, sha256, step, write_bytes
+from ..outside import read_sealed, write_sealed
 from .contents import DIGEST, Columns, check_columns
 from .hdf5_output import write_hdf5
 from .manifest import Description, file_entry
-from .sealed import read_sealed, write_sealed
 
 _MAGIC = b"ident3d journal 2\n"
 _RECORD = struct.Struct(f"<q{DIGEST}s")  # position in the shard, seal over all of the record

@@ -4,26 +4,27 @@ from pathlib import Path
 from typing import Any
 
 from ..files import canonical_sha256, write_json
-from ..outside import parse_json, read_plain
-from ..outside.strict_json import MAX_BYTES
+from .plain_files import read_plain
+from .strict_json import MAX_BYTES, parse_json
 
 
-def write_sealed(path: Path, record: dict[str, Any]) -> None:
-    """Write a record atomically, with its digest under `sha256`."""
-    write_json(path, {**record, "sha256": canonical_sha256(record)})
+def write_sealed(path: Path, record: dict[str, Any], key: str = "sha256") -> None:
+    """Write a record atomically, with its digest under `key`."""
+    write_json(path, {**record, key: canonical_sha256(record)})
 
 
-def read_sealed(path: Path, always: bool = True) -> dict[str, Any]:
+def read_sealed(path: Path, key: str = "sha256", always: bool = True) -> dict[str, Any]:
     """Read a record back; raises ValueError if it is not as it was written.
 
     Args:
         path: The file.
-        always: Whether files of this kind had a digest in format 1 already.
+        key: Where its digest is.
+        always: Whether files of this kind have always had one.
     """
     record = parse_json(read_plain(path, MAX_BYTES))
     if not isinstance(record, dict):
         raise ValueError("it is no record")
-    stated = record.pop("sha256", None)
+    stated = record.pop(key, None)
     if stated != canonical_sha256(record) and (always or stated is not None):
         raise ValueError("its own digest disagrees")
     return record
