@@ -87,8 +87,9 @@ class Writer:
     source: object = lambda folder: None  # (folder) -> made once, before
 
 
-def _index(folder, data):
-    Index.build(data.latents).save(folder, data.fingerprint)
+def _index(folder):
+    data = make_dataset(folder / "data", rows=30, shard_size=30)
+    return Index.build(data.latents), data.fingerprint
 
 
 def _pack(folder, _):
@@ -135,9 +136,9 @@ WRITERS = {
         ),
     ),
     "an index": Writer(
-        lambda folder, data: _index(_folder(folder), data),
+        lambda folder, built: built[0].save(_folder(folder), built[1]),
         digests,
-        lambda folder: make_dataset(folder / "data", rows=30, shard_size=30),
+        _index,  # FAISS does not survive a fork
     ),
     "an entry": Writer(_pack, digests),
     "a JSON file": Writer(

@@ -14,6 +14,7 @@ from ident3d.factors import FACTORS
 from ident3d.index import Index, open_index, tuning
 from ident3d.index.faiss_ivf import NearestRows, build, from_bytes
 from ident3d.index.tuning import Queries, draws_near, nearest_other, share_found
+from ident3d.outside import read_sealed, write_sealed
 from ident3d.rows import row_latents
 
 ROWS = 30_000
@@ -274,8 +275,8 @@ def test_damage_is_found_before_faiss_reads_it(tmp_path, big, monkeypatch, damag
 
 
 def edit(folder, **changes):
-    record = json.loads((folder / "index.json").read_text())
-    (folder / "index.json").write_text(json.dumps(record | changes))
+    record = read_sealed(folder / "index.json", "seal")
+    write_sealed(folder / "index.json", record | changes, "seal")
 
 
 def test_a_foreign_faiss_file_with_a_right_digest_is_refused(big):

@@ -183,7 +183,7 @@ def test_other_data_in_the_way_is_refused(tmp_path, shard_size):
 def test_a_disk_too_small_is_told_before_the_start(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=100))
     source = write_folder(tmp_path / "raw", three_d_ident())
-    with pytest.raises(DataError, match="needs 2.3 KB more and its disk has 100 bytes free"):
+    with pytest.raises(DataError, match=r"needs 2\.3 KB more and its disk has 100 bytes free"):
         import_published(source, tmp_path / "out")
     assert not list((tmp_path / "out").rglob("*.h5"))
 
