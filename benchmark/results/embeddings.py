@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from ident3d.errors import DataError
-from ident3d.files import atomic
-from ident3d.outside import read_npy
+from ident3d.outside import read_npy, write_npy
 
 MAX_VALUE = 1e15  # squares and sums of embeddings stay finite
 
@@ -15,8 +14,7 @@ def save_embeddings(path: Path, embeddings: np.ndarray) -> None:
     """Write a matrix as float32 if it is that, else as float64."""
     array = np.asarray(embeddings)
     kept = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
-    with atomic(path) as partial, open(partial, "wb") as stream:
-        np.save(stream, np.ascontiguousarray(kept), allow_pickle=False)
+    write_npy(path, kept)
 
 
 def read_embeddings(path: Path) -> np.ndarray:

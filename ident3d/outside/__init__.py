@@ -2,6 +2,7 @@
 
 from .npy import parse_npy as parse_npy
 from .npy import read_npy as read_npy
+from .npy import write_npy as write_npy
 from .plain_files import open_plain as open_plain
 from .plain_files import read_plain as read_plain
 from .reals import as_reals as as_reals

@@ -14,6 +14,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ..errors import DataError
+from ..files import atomic
 from .plain_files import open_plain
 
 _LONGEST = 10_000  # bytes of a header, numpy's own limit
@@ -32,6 +33,18 @@ def read_npy(path: Path) -> np.ndarray:
 def parse_npy(content: bytes, name: str) -> np.ndarray:
     """Read an array of real numbers from the bytes of a .npy file."""
     return _read(io.BytesIO(content), name)
+
+
+def write_npy(path: Path, values: np.ndarray) -> None:
+    """Write an array of plain numbers atomically.
+
+    `np.save` hands small arrays to C's buffers, and a full disk is then found by nobody.
+    """
+    array = np.ascontiguousarray(values)
+    header = np.lib.format.header_data_from_array_1_0(array)
+    with atomic(path) as partial, open(partial, "wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        stream.write(array.reshape(-1).view(np.uint8).data)
 
 
 def _read(stream: BinaryIO, name: str) -> np.ndarray:

@@ -13,6 +13,7 @@ from ..dataset import Dataset, load
 from ..errors import DataError
 from ..factors import FACTORS, to_scene
 from ..files import Lock, publish, remove, write_json
+from ..outside import write_npy
 from ..progress import progress
 from .catalogue import CATALOGUE
 from .survey import image_digits
@@ -63,8 +64,8 @@ def _write(data: Dataset, parts: dict[str, np.ndarray], folder: Path) -> None:
                 bar.update()
     for suffix, rows in parts.items():
         raw = data.latents[rows]
-        _save_array(folder / f"latents{suffix}.npy", to_scene(raw, data.factors).astype(np.float32))
-        _save_array(folder / f"raw_latents{suffix}.npy", raw)
+        write_npy(folder / f"latents{suffix}.npy", to_scene(raw, data.factors).astype(np.float32))
+        write_npy(folder / f"raw_latents{suffix}.npy", raw)
     remove(folder / _MARK)
 
 
@@ -97,7 +98,7 @@ def _claim(folder: Path, data: Dataset) -> None:
         if json.loads(mark.read_text()) != {"fingerprint": data.fingerprint}:
             raise DataError(f"{folder} has an unfinished export of other data; remove it first.")
         return
-    if any(folder.iterdir()):
+    if any(not path.name.startswith(".") for path in folder.iterdir()):
         raise DataError(f"{folder} is there and not empty; export to another folder.")
     write_json(mark, {"fingerprint": data.fingerprint})
 
@@ -119,10 +120,3 @@ def _written(data: Dataset, rows: np.ndarray, folder: Path) -> Iterator[None]:
         for start in range(0, len(rows), _BATCH):
             for _ in pool.map(write, range(start, min(start + _BATCH, len(rows)))):
                 yield
-
-
-def _save_array(path: Path, values: np.ndarray) -> None:
-    partial = path.with_suffix(".partial")
-    with open(partial, "wb") as stream:
-        np.save(stream, values, allow_pickle=False)
-    publish(partial, path)

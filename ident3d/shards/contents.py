@@ -15,10 +15,9 @@ import numpy as np
 
 from ..errors import DataError
 from ..files import sha256
-from .reader import honest_errors, plain_dataset, shard_file
+from .reader import REMAKE, honest_errors, plain_dataset, shard_file
 
 DIGEST = 32  # bytes of a SHA-256
-REMAKE = "remove it and run the command that made it once more: it makes this file alone"
 _BLOCK = 16 << 20  # bytes of images read at a time
 
 

@@ -19,13 +19,13 @@ from ..files import Lock, canonical_sha256, file_digest, step
 from ..outside import parse_json, read_plain, read_sealed, write_sealed
 from ..outside.strict_json import MAX_BYTES
 from .contents import (
-    REMAKE,
     Columns,
     check_every_row,
     computed_digests,
     content_digest,
     read_shard_columns,
 )
+from .reader import REMAKE
 
 FORMAT = "ident3d"
 FORMAT_VERSION = 2  # 1 had no digests inside files, and fingerprints of files, not of content

@@ -23,6 +23,7 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 _OPEN_FILES = 256  # shards kept open, if the system allows four times as many; the oldest goes
+REMAKE = "remove it and run the command that made it once more: it makes this file alone"
 # name -> (type, number of axes): what a shard may hold
 _ARRAYS = {
     "images": (np.dtype("|u1"), 4),
@@ -176,7 +177,7 @@ def open_shard(path: Path) -> h5py.File:
     """Open a shard, or say in one sentence what is wrong with it."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would wait for ever
-            raise DataError(f"{path} is not a plain file; remove it and make it again.")
+            raise DataError(f"{path} is not a plain file; {REMAKE}.")
         with honest_errors(path):
             return h5py.File(path, "r")
     except FileNotFoundError:
@@ -192,9 +193,7 @@ def honest_errors(path: Path) -> Iterator[None]:
         number = error.errno if isinstance(error, OSError) else None
         if number:
             raise OSError(number, os.strerror(number), str(path)) from None
-        raise DataError(
-            f"{path} is damaged, truncated or not an HDF5 file; `ident3d verify` tells the rest."
-        ) from None
+        raise DataError(f"{path} is damaged, truncated or not an HDF5 file; {REMAKE}.") from None
 
 
 def plain_dataset(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
@@ -210,13 +209,12 @@ def plain_dataset(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
         else:
             whole = _is_stored(dataset, name, os.stat(path).st_size)
     if dataset is None:
-        raise DataError(f"{path} has no plain `{name}`; it is not an ident3d shard.")
+        raise DataError(f"{path} has no plain `{name}`; it is not an ident3d shard: {REMAKE}.")
+    form = f"`{name}` of {dataset.dtype} {dataset.shape}"
     if (dataset.dtype, dataset.ndim) != _ARRAYS[name]:
-        raise DataError(
-            f"{path} has `{name}` of {dataset.dtype} {dataset.shape}, which is foreign."
-        )
+        raise DataError(f"{path} has {form}; it is not an ident3d shard: {REMAKE}.")
     if not whole:
-        raise DataError(f"{path} declares `{name}` of {dataset.shape}, which was never written.")
+        raise DataError(f"{path} declares {form}, which was never written; {REMAKE}.")
     return dataset
 
 

@@ -12,7 +12,8 @@ from ..factors import as_latents
 from ..files import file_digest
 from ..outside import read_sealed
 from ..rows import row_latents
-from .contents import REMAKE, Columns, check_every_row, content_digest, read_shard_columns
+from .contents import Columns, check_every_row, content_digest, read_shard_columns
+from .reader import REMAKE
 
 
 def problems(data: Dataset, checked: Callable[[int], Any] = lambda size: None) -> Iterator[str]:

@@ -45,10 +45,15 @@ def writer(folder, **changes):
     return ShardWriter(folder / "train" / "shard-00000.h5", **given | changes)
 
 
+def image(position):
+    """No zero in it, which a torn tail could pass for."""
+    return np.full((8, 8, 3), position + 1, np.uint8)
+
+
 def half_done(folder, count=3):
     with writer(folder) as shard:
         for position in range(count):
-            shard.put(position, painted(position + 1))
+            shard.put(position, image(position))
     return folder / "train/.work/shard-00000.journal"
 
 
@@ -57,7 +62,7 @@ def finish(folder):
     with writer(folder) as shard:
         missing = shard.missing()
         for position in missing:
-            shard.put(position, painted(position + 1))
+            shard.put(position, image(position))
         shard.finish()
     write_manifest(folder, "train", Description(seed=0))
     data = load(folder)
@@ -127,7 +132,7 @@ def test_torn_tails_of_a_journal(tmp_path, right, zeros):
 def test_a_journal_damaged_after_it_was_opened_is_not_passed_on(tmp_path, right):
     with writer(tmp_path) as shard:
         for position in shard.missing():
-            shard.put(position, painted(position + 1))
+            shard.put(position, image(position))
         flip(tmp_path / "train/.work/shard-00000.journal", (HEADER + RECORD + 50) * 8)
         with pytest.raises(DataError, match="was damaged while it was written; run again"):
             shard.finish()
@@ -140,11 +145,14 @@ def test_a_journal_damaged_after_it_was_opened_is_not_passed_on(tmp_path, right)
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A render of two shards with pairs, with an index."""
+    """A render of two shards with pairs, and an index, though so few rows need none."""
     root = tmp_path_factory.mktemp("finished")
     render(root, size=8, shard_size=4)
     data = load(root)
-    Index.build(data.latents).save(data.path, data.fingerprint)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ident3d.index.parts.EXACT_BELOW", 100)
+        index = Index.build(row_latents(0, "train", np.arange(1000)))
+    index.save(data.path, data.fingerprint)
     return root, whole(root)
 
 
@@ -201,9 +209,8 @@ def test_a_flipped_bit_without_a_manifest_serves_no_wrong_row(finished, tmp_path
 def test_a_flipped_bit_of_a_plan_or_note_is_told_or_harmless(tmp_path, finished):
     _, (fingerprint, _) = finished
     begun = tmp_path / "begun"
-    stop = iter([False] * 6)
-    with pytest.raises(StopIteration):  # in the second shard
-        render(begun, size=8, shard_size=4, pool=Stopping(lambda: next(stop)))
+    with pytest.raises(InterruptedError):  # in the second file
+        render(begun, size=8, shard_size=4, pool=Painter(before=stop_at(6)))
     for name, count in (("plan", 60), ("pairs-00000.json", 40)):
         size = (begun / "train/.work" / name).stat().st_size
         for bit in np.random.default_rng(3).choice(size * 8, count, replace=False).tolist():
@@ -220,16 +227,12 @@ def test_a_flipped_bit_of_a_plan_or_note_is_told_or_harmless(tmp_path, finished)
         injected("a flipped bit", "told in one sentence, or harmless", count)
 
 
-class Stopping:
-    """Workers that stop when they are told."""
+def stop_at(number):
+    def before(image):
+        if image == number:
+            raise InterruptedError
 
-    def __init__(self, stop):
-        self._pool, self._stop = Painter(), stop
-
-    def run(self, tasks):
-        for done in self._pool.run(tasks):
-            self._stop()
-            yield done
+    return before
 
 
 def swap(one, two):
