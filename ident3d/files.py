@@ -56,6 +56,11 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         partial.mkdir(parents=True)
         yield partial
         publish(partial, path)
+    except OSError as error:
+        if error.errno == errno.ENOTEMPTY:
+            said = f"Another process filled {path} meanwhile; name another folder."
+            raise DataError(said) from None
+        raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

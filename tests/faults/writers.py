@@ -24,7 +24,7 @@ from tests.support.published_sets import three_d_ident, write_folder
 
 LEGACY = Path(__file__).parents[1] / "support" / "legacy"
 _RECORD = "table4-1_infonce_tiny_clean_s0_d0ab3dc0"
-SIZE, SHARD = 3, 2
+SIZE, SHARD = 2, 2
 SPEC = Spec(PRESETS["draft"], resolution=8, pairs="normal:0.2")
 
 
