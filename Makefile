@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 RUN = .venv/bin/python
 
-.PHONY: setup demo test speed lint docs clients matrix
+.PHONY: setup demo test speed soak lint docs clients matrix
 setup: .venv/ready
 
 .venv/ready: pyproject.toml .ci/system-packages
@@ -39,6 +39,10 @@ clients: setup
 # The core install and the quick start on other Pythons, from a built wheel.
 matrix: setup
 	$(RUN) -m tests.matrix 3.10 3.12 3.13
+
+# Random faults for an hour, with a seed that is printed; SECONDS=600 for less.
+soak: setup
+	$(RUN) -m tests.faults.soak --seconds $(or $(SECONDS),3600)
 
 speed: setup
 	$(RUN) -m tests.speed

@@ -5,11 +5,18 @@ in a few words, or fails if a promise was broken. `make test` runs each a fixed 
 `make soak` as often as the time allows.
 """
 
+import contextlib
 import csv
+import hashlib
 import io
 import json
+import multiprocessing
+import shlex
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from ident3d.benchmark.results import load as load_record
@@ -21,16 +28,21 @@ from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.files import canonical_sha256
 from ident3d.index import Index
+from ident3d.published.catalogue import CATALOGUE
+from ident3d.published.downloading import download
 from ident3d.published.png import decode_png
 from tests.faults import hostile
 from tests.faults.calling import call, one_sentence, refused
+from tests.faults.command_lines import LINES
 from tests.faults.world import World, training
 from tests.support.helpers import painted, painted_row
 from tests.support.published_sets import MULTIMODAL_COLUMNS, multimodal_table, png, write_folder
+from tests.support.server import DATA, Behaviour, serving
 
 Injector = Callable[[np.random.Generator, World, Path], str]
 INJECTORS: dict[str, Injector] = {}
 REFUSED = "refused in one sentence"
+FORK = multiprocessing.get_context("fork")
 
 
 def injector(kind: str) -> Callable[[Injector], Injector]:
@@ -305,6 +317,61 @@ def hostile_safetensors(rng: np.random.Generator, world: World, folder: Path) ->
     refused(*score, "--weights", path)
     one_sentence(checkpoints.restore, path, *training())
     return REFUSED
+
+
+# What a command line and a server may get wrong.
+
+
+@injector("a wrong command line")
+def wrong_line(rng: np.random.Generator, world: World, folder: Path) -> str:
+    (folder / "data").symlink_to(world.data)
+    (folder / "file").write_text("just text")
+    (folder / "empty").mkdir()
+    before = sorted(folder.iterdir())
+    with contextlib.chdir(folder):
+        refused(*shlex.split(pick(rng, LINES)))
+    assert sorted(folder.iterdir()) == before
+    return "one sentence, exit 1 or 2, nothing written"
+
+
+@injector("an HTTP fault")
+def http_fault(rng: np.random.Generator, world: World, folder: Path) -> str:
+    whole, name = DATA[:60_000], "random-fault"
+    known = pick(rng, (None, hashlib.md5(whole).hexdigest()))
+    faults = {
+        "most": pick(rng, (1 << 30, 20_000, 50_000)),
+        "ranges": pick(rng, (True, False)),
+        "etag": pick(rng, (None, '"v1"', 'W/"weak"')),
+        "statuses": rng.choice([500, 503, 429, 404, 403, 302], rng.integers(3)).tolist(),
+        "shift": pick(rng, (0, 0, -500, 500)),
+        "length": pick(rng, (True, False)),
+        "chunked": pick(rng, (True, False)),
+        "total": pick(rng, (True, False)),
+        "part": pick(rng, (1 << 30, 9_000)),
+    }
+    (folder / "set.tar.part").write_bytes(whole[: int(rng.integers(30_000))])
+    published = replace(CATALOGUE["3dident"], record=1, archives={"train": ("set.tar", known)})
+    with patch.dict(CATALOGUE, {name: published}), serving(Behaviour(data=whole, **faults)) as url:
+        try:
+            download(name, folder, url=url, pause=0.001)
+        except DataError as error:
+            assert "\n" not in str(error)
+    if not (folder / "set.tar").exists():
+        return "not under its final name"
+    assert (folder / "set.tar").read_bytes() == whole, faults
+    return "whole"
+
+
+@injector("readers by thread, fork and spawn")
+def readers(rng: np.random.Generator, world: World, folder: Path) -> str:
+    data = load(pick(rng, (world.data, world.zipped)))
+    rows = rng.integers(len(data), size=(6, 40))
+    _ = data.images[0]  # open here, so that children inherit what they must not use
+    pool = pick(rng, (ThreadPoolExecutor(6), ProcessPoolExecutor(2, FORK)))
+    with pool:
+        found = list(pool.map(data.images.__getitem__, rows))
+    assert np.array_equal(painted_row(np.array(found)), rows)
+    return "every row right"
 
 
 # Flips.

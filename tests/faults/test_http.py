@@ -3,7 +3,6 @@
 import hashlib
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from ident3d.errors import DataError
@@ -78,28 +77,6 @@ def test_a_part_with_an_unmet_length_is_not_the_end(tmp_path, known, total):
     assert get("unknown", tmp_path, behaviour) == SMALL
     assert len(behaviour.requests) >= 4
     injected("an HTTP fault", "whole")
-
-
-def test_random_faults_lose_and_invent_nothing(tmp_path, known):
-    rng = np.random.default_rng(0)
-    for number in range(60):
-        faults = {
-            "most": int(rng.choice([1 << 30, 20_000, 50_000])),
-            "ranges": bool(rng.integers(2)),
-            "etag": [None, '"v1"', 'W/"weak"'][rng.integers(3)],
-            "statuses": rng.choice([500, 503, 429, 404, 403, 302], rng.integers(3)).tolist(),
-            "shift": int(rng.choice([0, 0, -500, 500])),
-            "length": bool(rng.integers(2)),
-            "chunked": bool(rng.integers(2)),
-            "total": bool(rng.integers(2)),
-            "part": int(rng.choice([1 << 30, 9_000])),
-        }
-        out = tmp_path / str(number)
-        out.mkdir()
-        (out / "small.tar.part").write_bytes(SMALL[: int(rng.integers(30_000))])
-        name = ("small", "unknown")[number % 2]
-        assert get(name, out, Behaviour(data=SMALL, **faults)) in (None, SMALL), faults
-        injected("an HTTP fault", "whole or not under its final name")
 
 
 @pytest.mark.parametrize(

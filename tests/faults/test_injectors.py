@@ -9,7 +9,14 @@ from tests.faults.injectors import INJECTORS
 from tests.faults.ledger import injected
 
 TIMES = 25
-OFTEN = {"hostile JSON": 60, "a hostile .npy file": 40, "a flipped bit in a checkpoint": 40}
+OFTEN = {
+    "a wrong command line": 3,  # test_command_lines.py has them all
+    "an HTTP fault": 60,
+    "readers by thread, fork and spawn": 8,
+    "hostile JSON": 60,
+    "a hostile .npy file": 40,
+    "a flipped bit in a checkpoint": 40,
+}
 
 
 @pytest.mark.parametrize("kind", INJECTORS)
