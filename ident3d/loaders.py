@@ -41,6 +41,10 @@ class TensorView(NamedTuple):
     latents: torch.Tensor  # float32 (n, d)
     images: torch.Tensor  # uint8 (n, 3, H, W), channels last in memory
 
+    def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "TensorView":
+        """Change rows, latents and images in the same way."""
+        return TensorView(*map(change, self))
+
     def __repr__(self) -> str:
         return f"TensorView({len(self.rows):,} rows: {describe(self.images)})"
 
@@ -54,9 +58,7 @@ class TensorBatch(ViewTuple[TensorView]):
 class PairLoader(Resumable[TensorBatch]):
     """The batches of `Pairs.epochs` as tensors: prepared by workers, moved and transformed.
 
-    Each `for` loop runs to the end of an epoch and the next begins another; `forever` runs through
-    epoch after epoch. A loop that was left early is continued by the next one; `seek` and
-    `load_state_dict` continue an earlier run.
+    Each `for` loop runs one epoch, or the rest of one that was left early.
 
     Args:
         pairs: Where pairs come from; its seed is the loader's.
@@ -121,7 +123,7 @@ class PairLoader(Resumable[TensorBatch]):
 
     def _deliver(self, batch: TensorBatch, step: int) -> TensorBatch:
         """Move a batch to the device and transform its images there."""
-        batch = batch.map(self._move)
+        batch = batch.map(lambda view: view.map(self._move))
         transform = self.transform
         if transform is None:
             return batch
@@ -131,8 +133,8 @@ class PairLoader(Resumable[TensorBatch]):
             torch.manual_seed(int(seed.generate_state(1, np.uint64)[0]))
             return batch.map(lambda view: view._replace(images=transform(view.images)))
 
-    def _move(self, view: TensorView) -> TensorView:
-        return TensorView(*(part.to(self.device, non_blocking=True) for part in view))
+    def _move(self, part: torch.Tensor) -> torch.Tensor:
+        return part.to(self.device, non_blocking=True)
 
 
 class _TensorBatches(torch.utils.data.Dataset[TensorBatch]):
@@ -146,7 +148,7 @@ class _TensorBatches(torch.utils.data.Dataset[TensorBatch]):
 
     def pinned(self, step: int) -> TensorBatch:
         """Make it in memory that a GPU reads directly."""
-        return self[step].map(_pinned)
+        return self[step].map(lambda view: view.map(torch.Tensor.pin_memory))
 
 
 class ImageDataset(torch.utils.data.Dataset):
@@ -206,10 +208,6 @@ def as_tensor(images: np.ndarray) -> torch.Tensor:
 def _tensors(view: View) -> TensorView:
     rows, latents = map(torch.from_numpy, view[:2])
     return TensorView(rows, latents, as_tensor(view.images))
-
-
-def _pinned(view: TensorView) -> TensorView:
-    return TensorView(*(part.pin_memory() for part in view))
 
 
 def _resolve(rank: int | None, world_size: int | None) -> tuple[int, int]:

@@ -61,7 +61,7 @@ def audit_tables(path: Path) -> list[Grid]:
         raise DataError(f"{path} must hold an audit, a table of names, got a list or a value.")
     grids = {name: _grid(name, value) for name, value in record.items()}
     facts = {name: value for name, value in record.items() if grids[name] is None}
-    caption = "Audit: the conditional asked for and the one served"
+    caption = "Audit: the conditional requested and the one served"
     lines = tuple((_words(name), text) for name, text in flat(facts, separator=" "))
     first = Grid(caption, (), lines[:MAX_LINES])
     return [first, *(grid for grid in grids.values() if grid)]

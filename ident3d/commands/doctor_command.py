@@ -19,7 +19,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -129,14 +128,9 @@ def doctor(folder: Path | None, as_json: bool) -> None:
             if not as_json:
                 click.echo(_lines(finding, width))
     if as_json:
-        echo_json([_record(finding) for finding in findings])
+        echo_json([asdict(finding) for finding in findings])
     if not findings[1].works or not all(finding.works for finding in disk):
         sys.exit(1)
-
-
-def _record(finding: Finding) -> dict[str, Any]:
-    record = asdict(finding)
-    return record if finding.facts else {k: v for k, v in record.items() if k != "facts"}
 
 
 def _lines(finding: Finding, width: int) -> str:

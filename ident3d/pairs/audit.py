@@ -64,21 +64,14 @@ class Audit:
     differences: dict[str, np.ndarray]  # "requested" and each method: (pairs, factors that vary)
 
     def to_record(self) -> dict[str, Any]:
-        """Give the plain JSON form; what is requested is called `asked` there, as in 0.1.0."""
-        methods, factors = (
-            [
-                {"asked" if k == "requested" else k: v for k, v in asdict(item).items()}
-                for item in items
-            ]
-            for items in (self.methods, self.factors)
-        )
+        """Give the plain JSON form."""
         return {
             "rows": self.rows,
             "conditional": self.conditional,
             "pairs": self.pairs,
             "advice": self.advice(),
-            "methods": methods,
-            "factors": factors,
+            "methods": [asdict(method) for method in self.methods],
+            "factors": [asdict(factor) for factor in self.factors],
         }
 
     def advice(self) -> list[str]:

@@ -156,7 +156,7 @@ def test_command_json_and_plot(tmp_path):
     result = run(*arguments, "--plot", plot, "--json")
     assert result.exit_code == 0, result.output
     record = json.loads(result.output)
-    assert {"asked", "served", "ratio"} <= set(record["factors"][0]) & set(record["methods"][0])
+    assert {"requested", "served", "ratio"} <= set(record["factors"][0]) & set(record["methods"][0])
     assert [m["method"] for m in record["methods"]] == ["nearest", "weighted", "exact"]
     assert plot.read_bytes().startswith(b"\x89PNG")
     text = run(*arguments, "--method", "weighted").output
