@@ -177,12 +177,12 @@ def test_no_name_leaves_the_folder(tmp_path, name):
     assert [p.name for p in tmp_path.iterdir()] == ["site"]
 
 
-def test_numbers_of_any_size_are_drawn(tmp_path):
-    wild = {"r2": -1e300, "mcc": 1e300, "r2_per_factor": {"x": -1e200, "y": None}}
-    curves = {"step": [0, 0, 0], "loss": [1e308, -1e308, None], "r2": [None] * 3}
+def test_numbers_as_large_as_a_record_may_hold_are_drawn(tmp_path):
+    wild = {"r2": -1e100, "mcc": 1e100, "r2_per_factor": {"x": -1e99, "y": None}}
+    curves = {"step": [0, 0, 0], "loss": [1e100, -1e100, None], "r2": [None] * 3}
     run = record(
-        scores=wild, curves=curves, seconds=0, metric=[1e300, -5, None], metric_true=[None],
-        correlation=[[1e9, None]], points={"true": [[0.0] * 3], "predicted": [[1e300] * 3]},
+        scores=wild, curves=curves, seconds=0, metric=[1e100, -5, None], metric_true=[None],
+        correlation=[[1e9, None]], points={"true": [[0.0] * 3], "predicted": [[1e100] * 3]},
     )  # fmt: skip
     index = write([run, record(seconds=1e12)], tmp_path)
     for path in (index, *(tmp_path / "methods").iterdir()):

@@ -42,7 +42,7 @@ def test_it_tells_what_works(only_core):
     assert "yes  read data" in result.output
     record = json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).output)
     assert [finding["works"] for finding in record] == [True, True, True]
-    assert set(record[0]) == {"feature", "works", "detail", "get"}
+    assert set(record[0]) == {"feature", "works", "detail", "get", "facts"}
 
 
 def test_what_is_missing_comes_with_its_command(monkeypatch):
