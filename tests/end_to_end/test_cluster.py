@@ -54,6 +54,7 @@ class Nodes:
 def nodes():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")  # as on a cluster, where Ray gives each task a core
+        patch.setenv("RAY_worker_niceness", "0")  # on a busy machine, others would go first
         found = Nodes()
         yield found
         found.stop()

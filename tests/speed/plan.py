@@ -70,6 +70,8 @@ def on_ray(folder, rows):
     """Render on two Ray nodes of one worker each, on this machine."""
     from ray.cluster_utils import Cluster as Nodes
 
+    # As everything else here; otherwise others on this machine would always go first.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (Ray spells it like this)
     nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 1})
     nodes.add_node(num_cpus=1)
 
