@@ -15,8 +15,8 @@ pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, "-m", "ident3d"]
 RENDER = ["--size", "60", "--shard-size", "6", "--resolution", "48", "--preset", "draft"]
-RUNS = ["table1/2", "--seeds", "4", "--set", "steps=600", "--set", "batch=64"]
-RUNS += ["--set", "scored=200", "--set", "checkpoint_seconds=0.5"]
+RUNS = ["table1/[2]", "--seeds", "4", "--set", "steps=600", "--set", "batch=64"]
+RUNS += ["--set", "scored=200", "--set", "checkpoint_seconds=0.2"]
 
 
 class Nodes:

@@ -94,7 +94,7 @@ def test_a_render_in_shares_survives_kills_and_ends_checked(tmp_path):
 def test_runs_in_shares_survive_a_kill_and_end_as_a_page(tmp_path):
     settings = ["--seeds", "2", "--set", "steps=200", "--set", "batch=64", "--set", "scored=200"]
     settings += ["--set", "checkpoint_seconds=0.3", "--out", "results"]
-    job = Submitted(tmp_path, "benchmark", "run", "table1/2", *settings, "--slurm", "2")
+    job = Submitted(tmp_path, "benchmark", "run", "table1/[2]", *settings, "--slurm", "2")
     job.until(lambda: list(tmp_path.glob("results/.running/*-s1-*/checkpoint.safetensors")))
     job.hit(2, signal.SIGKILL)
     job.end()
