@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
-from ..files import sha256
+from ..files import read_plain, sha256
 from .faiss_ivf import NearestRows, build, codes_suffice
 from .tuning import CERTIFICATE_QUERIES, TUNING_QUERIES, Certificate, Queries, certify, tune
 
@@ -49,7 +49,7 @@ def read_bytes(path: Path, size: int, digest: str) -> bytes:
     """Read a file whose size and digest are known; anything else is refused unread by FAISS."""
     if (actual := path.stat().st_size) != size:
         raise DataError(f"{path} has {actual:,} bytes, its description says {size:,}")
-    content = path.read_bytes()
+    content = read_plain(path, size)
     if sha256(content) != digest:
         raise DataError(f"{path} was changed or damaged")
     return content

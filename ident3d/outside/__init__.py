@@ -1,10 +1,10 @@
 """What comes from outside is hostile until read here: plain files, strict JSON, numbers in .npy."""
 
+from ..files import open_plain as open_plain
+from ..files import read_plain as read_plain
 from .npy import parse_npy as parse_npy
 from .npy import read_npy as read_npy
 from .npy import write_npy as write_npy
-from .plain_files import open_plain as open_plain
-from .plain_files import read_plain as read_plain
 from .reals import as_reals as as_reals
 from .sealed import read_sealed as read_sealed
 from .sealed import write_sealed as write_sealed

@@ -14,8 +14,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ..errors import DataError
-from ..files import atomic
-from .plain_files import open_plain
+from ..files import atomic, open_plain
 
 _LONGEST = 10_000  # bytes of a header, numpy's own limit
 _MOST_AXES = 8

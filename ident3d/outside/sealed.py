@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ..files import canonical_sha256, write_json
-from .plain_files import read_plain
+from ..files import canonical_sha256, read_plain, write_json
 from .strict_json import MAX_BYTES, parse_json
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
-from .plain_files import read_plain
+from ..files import read_plain
 
 MAX_BYTES = 64 << 20  # of one file; a manifest of a hundred thousand shards is smaller
 MAX_NESTED = 32  # brackets inside brackets

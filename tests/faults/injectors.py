@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import multiprocessing
+import os
 import shlex
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -403,6 +404,32 @@ def flipped_checkpoint(rng: np.random.Generator, world: World, folder: Path) -> 
     return REFUSED
 
 
+@injector("a flipped bit in an index")
+def flipped_index(rng: np.random.Generator, world: World, folder: Path) -> str:
+    data = load(world.copy("data", folder))
+    path = data.path / pick(rng, ("index.json", "index.json", "index.faiss"))
+    path.write_bytes(hostile.flip(path.read_bytes() or b"\0", rng))
+    one_sentence(Index.load, data)
+    assert call("verify", data.path).code == 1
+    return "refused, and named by verify"
+
+
+@injector("a flipped bit under a reader")
+def flipped_shard(rng: np.random.Generator, world: World, folder: Path) -> str:
+    root = world.copy(pick(rng, ("data", "zipped")), folder)
+    path = pick(rng, sorted((root / "train").glob("*.h5")))
+    path.write_bytes(hostile.flip(path.read_bytes(), rng))
+    assert call("verify", root).code == 1
+    picture = ("--out", folder / "sheet.png")
+    commands = (("sheet", *picture), ("sheet", "--traverse", *picture), ("info",), ("index",))
+    command = pick(rng, (*commands, ("audit", "--pairs", 50, "--conditional", "normal:0.3")))
+    called = call(command[0], root, *command[1:])
+    if called.code:
+        assert called.sentence
+        return "one sentence, and named by verify"
+    return "named by verify"
+
+
 # What a terminal, a waiting process and a page must not get.
 
 
@@ -428,6 +455,45 @@ def escapes(rng: np.random.Generator, world: World, folder: Path) -> str:
         call(command[0], path, *command[1:])  # which looks for control characters
     assert repr(load(path)).isprintable()
     return "shown as text"
+
+
+@injector("a pipe or device in place of a file")
+def pipes(rng: np.random.Generator, world: World, folder: Path) -> str:
+    def instead(path: Path) -> Path:
+        path.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if rng.integers(2):
+            os.mkfifo(path)
+        else:
+            path.symlink_to("/dev/zero")
+        return path
+
+    where = rng.integers(8)
+    if where == 0:
+        data = world.copy("data", folder)
+        instead(data / "dataset.json")
+        refused(pick(rng, ("info", "verify", "sheet")), data)
+    elif where == 1:
+        refused("import", instead(folder / "set.tar"), folder / "out")
+    elif where == 2:
+        one_sentence(load_record, instead(folder / "record.json"))
+    elif where == 3:
+        refused("render", folder / "new", "--latents", instead(folder / "z.npy"))
+    elif where == 4:
+        array = instead(folder / "z.npy")
+        refused("benchmark", "score", "--data", world.data, "--embeddings", array)
+    elif where == 5:
+        data = world.copy("data", folder)
+        instead(data / "train" / "shard-00000.h5")
+        refused("sheet", data, "--out", folder / "sheet.png")
+    elif where == 6:
+        data = world.copy("data", folder)
+        instead(data / "train" / pick(rng, ("index.json", "index.faiss")))
+        assert call("verify", data).code == 1
+    else:
+        score = ("benchmark", "score", "--data", world.data, "--encoder", "torch.nn:Flatten")
+        refused(*score, "--weights", instead(folder / "weights"))
+    return "refused at once"
 
 
 @injector("a record with absurd numbers")
