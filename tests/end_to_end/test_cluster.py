@@ -115,7 +115,7 @@ def test_every_run_is_there_once(nodes, tmp_path):
     out = tmp_path / "results"
 
     def saved():
-        """Seconds of training that checkpoints and records hold: the files' changes, counted."""
+        """How many checkpoints were seen."""
         for path in out.glob(".running/*/checkpoint.safetensors"):
             seen.add((path, path.stat().st_mtime_ns))
         return len(seen)
