@@ -126,30 +126,27 @@ def joined() -> Iterator[None]:
 
     gloo carries what lies in memory, nccl what lies on GPUs, of which each process has its own.
     """
-    store, rank, world = next(iter(distributed.rendezvous("env://")))
     gpus, local = torch.cuda.device_count(), int(os.environ.get("LOCAL_RANK", 0))
     if gpus:
         if local >= gpus:
             raise ValueError(f"`--nproc-per-node` must be at most {gpus}, the GPUs of this node.")
         torch.cuda.set_device(local)
+    store, rank, world = next(iter(distributed.rendezvous("env://")))
+    store = distributed.PrefixStore(f"ident3d-{_attempt()}", store)
+    backends = "cpu:gloo,cuda:nccl" if gpus else "gloo"
     distributed.init_process_group(
-        "cpu:gloo,cuda:nccl" if gpus else "gloo",
-        store=distributed.PrefixStore("ident3d", store),
-        rank=rank,
-        world_size=world,
-        timeout=PATIENCE,
+        backends, store=store, rank=rank, world_size=world, timeout=PATIENCE
     )
     signal.signal(signal.SIGTERM, _end)
     end_with(os.getppid())
     try:
         with ExitStack() as silence:
-            if rank:
+            if not here().first:
                 nowhere = silence.enter_context(open(os.devnull, "w"))
                 silence.enter_context(redirect_stdout(nowhere))
                 silence.enter_context(redirect_stderr(nowhere))
             yield
-            with _together():
-                distributed.barrier()
+            here().sum_([torch.zeros(1)])  # all end together: the first is still scoring
     except (Exception, KeyboardInterrupt):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if not _speaks(store):
@@ -167,6 +164,16 @@ def end_with(parent: int) -> None:
         os._exit(1)  # a run's checkpoint is whole at any instant
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _attempt() -> str:
+    """Name torchrun's attempt, of which `--max-restarts` allows several.
+
+    On one node all meet in one store, where the addresses of an earlier attempt still stand. Of
+    several nodes each counts for itself, and torchrun makes a store for every attempt.
+    """
+    alone = os.environ.get("GROUP_WORLD_SIZE") == "1"
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if alone else "0"
 
 
 def _speaks(store: distributed.Store) -> bool:

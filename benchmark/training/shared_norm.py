@@ -6,7 +6,7 @@ that are normalised apart (`Training.norm_rows`), wherever the rows of a group l
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -28,11 +28,18 @@ class Groups:
 
     ranks: Ranks
     counts: np.ndarray
+    _placed: dict[torch.device, Tensor] = field(default_factory=dict)
 
     @cached_property
     def own(self) -> list[int]:
         """Rows of each group on this rank."""
         return self.counts[self.ranks.rank].tolist()
+
+    def on(self, device: torch.device) -> Tensor:
+        """Return the counts on a device, where they stay: copies make a GPU wait."""
+        if device not in self._placed:
+            self._placed[device] = torch.tensor(self.counts, device=device)
+        return self._placed[device]
 
     def sums(self, values: Tensor) -> Tensor:
         """Return the sums over rows and pixels of each group on this rank, (groups, channels)."""
@@ -41,7 +48,7 @@ class Groups:
 
     def spread(self, values: Tensor, like: Tensor) -> Tensor:
         """Return what a group has, (groups, channels), for each of its rows here: (n, c, 1, 1)."""
-        own = torch.tensor(self.own, device=values.device)
+        own = self.on(values.device)[self.ranks.rank]
         rows = values.repeat_interleave(own, 0, output_size=len(like))
         return rows.view(*rows.shape, *[1] * (like.ndim - 2))
 
@@ -77,7 +84,7 @@ class _Normalise(torch.autograd.Function):
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, groups: Groups
     ) -> tuple[Tensor, Tensor, Tensor]:
         wide = x.float()
-        counts = wide.new_tensor(groups.counts)[..., None] * x[0, 0].numel()  # (world, groups, 1)
+        counts = groups.on(x.device)[..., None].float() * x[0, 0].numel()  # (world, groups, 1)
         own, n = counts[groups.ranks.rank].clamp(min=1), counts.sum(0)
         # Each rank's mean and squares about it are merged as Chan et al. 1979 do: nothing cancels.
         mean = groups.sums(wide) / own
@@ -130,15 +137,14 @@ def shared_groups(
         return None
     if not all(isinstance(norm, SharedBatchNorm2d) for norm in norms):
         raise ValueError("`encoder` must use SharedBatchNorm2d to be trained by several ranks.")
-    counts = _counts(tuple(lengths), piece, norm_rows, ranks.world)
-    return [Groups(ranks, some) for some in counts]
+    return _groups(tuple(lengths), piece, norm_rows, ranks)
 
 
 @lru_cache
-def _counts(
-    lengths: tuple[int, ...], piece: int, norm_rows: int | None, world: int
-) -> list[np.ndarray]:
-    """Return for each piece the rows of its groups on each rank, (world, groups)."""
+def _groups(
+    lengths: tuple[int, ...], piece: int, norm_rows: int | None, ranks: Ranks
+) -> list[Groups]:
+    world = ranks.world
     total = world * sum(lengths)
     group = min(norm_rows or total, total)
     # Row i of a rank's part of a view is row rank * length + i of that view of the whole batch.
@@ -157,4 +163,4 @@ def _counts(
             f"normalises together, of which each of {world} ranks holds a part; got {piece}: "
             f"set micro_batch to a multiple of {-(-group // world)}, or to none."
         )
-    return found
+    return [Groups(ranks, some) for some in found]
