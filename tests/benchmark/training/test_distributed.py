@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -34,13 +35,14 @@ def finish(process):
     return process.returncode, said, errors
 
 
-def pid_of(process, rank):
-    """Return the process id of a rank, or None while it is not there."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    for child in children:
-        if f"\0RANK={rank}\0" in Path(f"/proc/{child}/environ").read_text():
-            return int(child)
-    return None
+def pids(process):
+    """Return the process id of each rank that torchrun has started."""
+    found = {}
+    for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        with suppress(OSError):  # some children of torchrun live for a moment
+            names = Path(f"/proc/{child}/environ").read_text().split("\0")
+            found |= {int(n.partition("=")[2]): int(child) for n in names if n.startswith("RANK=")}
+    return found
 
 
 def sentences(errors):
@@ -114,8 +116,9 @@ def test_a_rank_that_is_killed_ends_all_and_any_number_goes_on(tmp_path, capsys)
         while not any(path.stat().st_mtime > began for path in tmp_path.glob("cut/.running/*/c*")):
             assert process.poll() is None, finish(process)
             time.sleep(0.02)
+        started = pids(process)
         for rank in victims:
-            os.kill(pid_of(process, rank), signal.SIGKILL)
+            os.kill(started[rank], signal.SIGKILL)
         if len(victims) == ranks:
             process.kill()
         return finish(process)
