@@ -84,7 +84,8 @@ def append(stream: IO[bytes], content: bytes | memoryview) -> None:
             if not written:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), stream.name)
             done += written
-    except OSError:
+    except OSError as error:
+        error.filename = str(stream.name)
         stream.truncate(start)
         stream.seek(start)
         raise

@@ -13,6 +13,7 @@ from PIL import Image
 from ..dataset import Dataset, load
 from ..errors import DataError
 from ..files import Lock, atomic, file_digest, remove, write_bytes, write_json
+from ..outside import read_sealed, write_sealed
 from ..progress import progress
 from ..shards.reader import is_compressed
 from .card import card
@@ -48,8 +49,9 @@ def _export(data: Dataset, out: Path, ending: str, write: Writer) -> Path:
         others = [path for path in (out / FOLDER).glob(f"{data.split}-*") if path.is_file()]
         if others and not mark.exists():
             raise DataError(f"{out} holds other data of split {data.split!r}; remove it first.")
-        mark.touch()  # whose files these are, until the record tells
-        files = _write_files(data, out / FOLDER, ending, write)
+        if not mark.exists():
+            write_sealed(mark, {})  # whose files these are, until the record tells
+        files = _write_files(data, mark, ending, write)
         splits[data.split] = Split.of(
             data, is_compressed(data.path / data.files()[0]["name"]), files
         )
@@ -59,20 +61,26 @@ def _export(data: Dataset, out: Path, ending: str, write: Writer) -> Path:
     return out
 
 
-def _write_files(data: Dataset, folder: Path, ending: str, write: Writer) -> list[dict[str, Any]]:
+def _write_files(data: Dataset, mark: Path, ending: str, write: Writer) -> list[dict[str, Any]]:
+    """Write the files that are not there yet; the mark notes the digests of those that are."""
+    try:
+        noted = read_sealed(mark)
+    except ValueError:  # empty in earlier versions, or damaged: nothing tells which are whole
+        noted = {}
     per_image = int(np.prod(data.resolution)) * (1 if data.pairs is None else 2)
     size = max(1, _FILE_BYTES // per_image)
     files = []
     with progress(len(data), "exporting", unit="image") as bar:
         for number, start in enumerate(range(0, len(data), size)):
             numbers = np.arange(start, min(start + size, len(data)))
-            path = folder / f"{data.split}-{number:05d}.{ending}"
-            if not path.exists():
+            path = mark.parent / f"{data.split}-{number:05d}.{ending}"
+            if not path.exists() or noted.get(path.name) != file_digest(path):
                 with atomic(path) as partial:
                     write(partial, data, _rows(data, numbers))
+                    noted[path.name] = file_digest(partial)
+                    write_sealed(mark, noted)
             bar.update(len(numbers))
-            digest = file_digest(path)
-            files.append({"name": path.name, "rows": len(numbers), "sha256": digest})
+            files.append({"name": path.name, "rows": len(numbers), "sha256": noted[path.name]})
     return files
 
 

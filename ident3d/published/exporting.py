@@ -16,6 +16,7 @@ from ..files import Lock, publish, remove, write_json
 from ..outside import write_npy
 from ..progress import progress
 from .catalogue import CATALOGUE
+from .png import decode_png
 from .survey import image_digits
 
 _MARK = ".export.json"  # names the data while an export is unfinished
@@ -103,15 +104,23 @@ def _claim(folder: Path, data: Dataset) -> None:
     write_json(mark, {"fingerprint": data.fingerprint})
 
 
+def _holds(path: Path, pixels: np.ndarray, shape: tuple[int, int, int]) -> bool:
+    """Tell whether an image of an earlier run is whole and the right one."""
+    try:
+        return np.array_equal(decode_png(path.read_bytes(), path.name, shape), pixels)
+    except DataError:
+        return False
+
+
 def _written(data: Dataset, rows: np.ndarray, folder: Path) -> Iterator[None]:
     """Write the images of one folder that are not there yet, in threads."""
     digits = image_digits(len(rows))
 
     def write(number: int) -> None:
-        path = folder / f"{number:0{digits}d}.png"
-        if not path.exists():
+        path, pixels = folder / f"{number:0{digits}d}.png", data.images[int(rows[number])]
+        if not (path.exists() and _holds(path, pixels, data.resolution)):
             partial = path.with_suffix(".partial")
-            image = Image.fromarray(data.images[int(rows[number])])
+            image = Image.fromarray(pixels)
             image.save(partial, "PNG", compress_level=3)  # a third of the default's time
             publish(partial, path)
 

@@ -15,14 +15,16 @@ from ident3d.render.plan import make_plan
 
 from ident3d.dataset import load
 from ident3d.errors import DataError
+from ident3d.exchange import export_webdataset
 from ident3d.files import canonical_sha256
 from ident3d.index import Index
+from ident3d.published import export_published
 from ident3d.rows import row_latents
 from ident3d.shards import Description, ShardWriter, write_manifest
 from ident3d.shards.verify import problems
-from tests.faults.injecting import flip, in_child, is_one_sentence
+from tests.faults.injecting import flip, in_child, is_one_sentence, killed_at, steps_of
 from tests.faults.ledger import injected
-from tests.faults.writers import LEGACY, SPEC, Painter, render, whole
+from tests.faults.writers import LEGACY, SPEC, Painter, digests, render, whole
 from tests.support.helpers import make_dataset, painted
 
 ROWS = np.arange(4)
@@ -477,3 +479,30 @@ def test_hdf5_from_strangers_is_refused(tmp_path, kind):
 
     assert in_child(work) == (0, "")
     injected("a hostile HDF5 file", "refused in one sentence, in little memory")
+
+
+# Unfinished exports -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["zeroed", "truncated", "another's"])
+@pytest.mark.parametrize("export", [export_published, export_webdataset])
+def test_a_file_of_an_unfinished_export_is_not_trusted_for_its_name(tmp_path, export, how):
+    data = make_dataset(tmp_path / "data", rows=6)
+    export(data.path, tmp_path / "right")
+    right, out = digests(tmp_path / "right"), tmp_path / "out"
+    for step in range(len(steps_of(lambda: export(data.path, tmp_path / "counted")))):
+        assert killed_at(step, lambda: export(data.path, out))
+        files = sorted(path for path in out.rglob("*.*") if path.suffix in (".png", ".tar"))
+        if len(files) > (how == "another's"):
+            if how == "zeroed":
+                zero(files[0])
+            elif how == "truncated":
+                os.truncate(files[0], files[0].stat().st_size // 2)
+            else:
+                shutil.copy(files[1], files[0])
+            tars, pngs = out / "ident3d.json", out / "train/.export.json"
+            if (export is export_webdataset and not tars.exists()) or pngs.exists():
+                export(data.path, out)
+                assert digests(out) == right, step
+                injected("a file that is not what its name says", "made again")
+        shutil.rmtree(out, ignore_errors=True)
