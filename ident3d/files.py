@@ -189,7 +189,7 @@ class Lock:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
                 self.release()
-                raise Busy(f"Another process works on {path}.") from None
+                raise Busy(f"Another process works on {path}; wait until it ends.") from None
             except BaseException:
                 self.release()
                 raise

@@ -64,8 +64,8 @@ def read_shard_columns(path: Path) -> Columns:
     return Columns(rows, latents, classes, digests, shape)
 
 
-def check_columns(path: Path, expected: Columns) -> None:
-    """Raise DataError unless a finished shard has the rows, latents and classes it should have.
+def check_columns(path: Path, expected: Columns) -> Columns:
+    """Read a shard's columns; raises DataError unless they are the rows and latents expected.
 
     Where fewer latents than rows are expected, the first ones are compared.
     """
@@ -76,6 +76,7 @@ def check_columns(path: Path, expected: Columns) -> None:
             one = one[: len(two)]
         if not np.array_equal(one, two):
             raise DataError(f"{path} is not what its name says: it has other {name}; {REMAKE}.")
+    return found
 
 
 def computed_digests(path: Path, columns: Columns) -> np.ndarray:

@@ -77,8 +77,8 @@ def write_hdf5(
             with h5py.File(output, "w") as file:
                 file.attrs.update(attributes)
                 _fill(file, columns, compress, read, output)
-        except (OSError, RuntimeError) as error:
-            if output.error is None or isinstance(error, OSError):
+        except (OSError, RuntimeError):
+            if output.error is None:
                 raise
         if output.error is not None:
             raise OSError(output.error.errno, output.error.strerror, str(path)) from None

@@ -23,7 +23,7 @@ from ..errors import DataError
 from ..factors import as_latents
 from ..files import Lock, append, publish, remove, settle, sha256, step, write_bytes
 from ..outside import read_sealed, write_sealed
-from .contents import DIGEST, Columns, check_columns
+from .contents import DIGEST, Columns, check_columns, check_every_row
 from .hdf5_output import write_hdf5
 from .manifest import Description, file_entry
 
@@ -208,7 +208,9 @@ class ShardWriter:
     def _is_whole(self) -> bool:
         """Check a shard that has its final name; a journal that is still there can repair it."""
         try:
-            check_columns(self.path, self._columns)
+            found = check_columns(self.path, self._columns)
+            if self._journal.exists():
+                check_every_row(self.path, found)
         except DataError:
             if self._journal.exists():
                 return False

@@ -305,8 +305,9 @@ def command(folder):
     render(folder, size=8, shard_size=4)
 
 
-def test_a_torn_shard_whose_journal_is_still_there_is_mended(tmp_path, right):
-    for cut in (0, 1, 100, 2000):
+@pytest.mark.parametrize("zeros", [False, True])
+def test_a_torn_shard_whose_journal_is_still_there_is_mended(tmp_path, right, zeros):
+    for cut in (0, 1, 100, 300, 1000, 2000, 4000):
         folder = tmp_path / str(cut)
         journal = half_done(folder, 4)
         content = journal.read_bytes()
@@ -314,7 +315,10 @@ def test_a_torn_shard_whose_journal_is_still_there_is_mended(tmp_path, right):
         shard = folder / "train/shard-00000.h5"
         (folder / "train/.work").mkdir()
         journal.write_bytes(content)
-        os.truncate(shard, shard.stat().st_size - cut)
+        size = shard.stat().st_size
+        os.truncate(shard, size - cut)
+        if zeros:
+            os.truncate(shard, size)
         assert finish(folder) == (right, 0)
         injected("a torn or zero-filled tail", "what was whole is kept, the rest is made again")
 
