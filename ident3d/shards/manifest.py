@@ -136,7 +136,9 @@ def read_manifest(root: Path) -> dict[str, Any]:
         if not manifest["splits"]:
             raise ValueError("it holds no split")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is not a valid manifest ({error!r}).") from None
+        raise DataError(
+            f"{path} is not a valid manifest ({error!r}); make or download the data set again."
+        ) from None
     return manifest
 
 
@@ -244,8 +246,11 @@ def _check_split(split: str, entry: dict[str, Any]) -> None:
                 raise ValueError(f"file name {shard['name'][:80]!r}")
             if type(shard["rows"]) is not int or type(shard["bytes"]) is not int:
                 raise TypeError(f"sizes of {shard['name']}")
-            if not re.fullmatch(r"[0-9a-f]{64}", shard["sha256"]) or shard["rows"] < 1:
-                raise ValueError(f"entry of {shard['name']}")
+            if not re.fullmatch(r"[0-9a-f]{64}", shard["sha256"]):
+                raise ValueError(f"digest of {shard['name']}")
+            # A row takes 8 bytes for its number alone; no file has a petabyte.
+            if not 1 <= shard["rows"] <= shard["bytes"] // 8 <= 1 << 47:
+                raise ValueError(f"rows of {shard['name']}")
     if not entry["shards"]:
         raise ValueError("no shards")
     for digest in entry.get("content", {}).values():  # format 1 has none

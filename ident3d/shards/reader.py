@@ -54,7 +54,6 @@ class Images:
         self._folder = folder
         self._shards = shards
         self._starts = np.concatenate([[0], np.cumsum(counts)])
-        self._numbers = np.arange(self.shape[0])
         self._memory: np.ndarray | None = None
         self._forget_handles()
 
@@ -73,7 +72,7 @@ class Images:
 
     def __getitem__(self, key: Any) -> np.ndarray:
         """Read one image (an integer) or several (a slice, list, array or mask)."""
-        rows = self._numbers[key]  # numpy's own rules, negative numbers and IndexError included
+        rows = self._rows(key)
         if self._memory is not None:
             return self._memory.take(rows, axis=0)  # a copy, for slices as well
         images = np.empty((rows.size, *self.shape[1:]), np.uint8)
@@ -82,6 +81,18 @@ class Images:
         for out, shard, row in zip(images, shards.tolist(), flat.tolist(), strict=True):
             self._open(shard).read(row - int(self._starts[shard]), out)
         return images.reshape(*np.shape(rows), *self.shape[1:])
+
+    def _rows(self, key: Any) -> np.ndarray:
+        """Find the rows that a key means by numpy's rules, negative numbers included."""
+        count = len(self)
+        if isinstance(key, slice):
+            return np.arange(*key.indices(count))
+        rows = np.asarray(key)
+        if rows.dtype.kind not in "iu":
+            return np.arange(count)[key]  # masks, the empty list, and numpy's own errors
+        if rows.size and not -count <= int(rows.min()) <= int(rows.max()) < count:
+            raise IndexError(f"There are {count:,} images, so there is no row {key!r}."[:200])
+        return np.where(rows < 0, rows + count, rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self[:].astype(dtype or np.uint8, copy=False)

@@ -25,6 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # forked readers must not wait fo
 
 import numpy as np
 
+from tests.faults import storage_injectors  # noqa: F401 (enters its injectors)
 from tests.faults.injectors import INJECTORS
 from tests.faults.ledger import injected
 from tests.faults.world import World, build
