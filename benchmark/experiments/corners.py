@@ -1,7 +1,7 @@
 """Rows 3, 4 and 5 of table 2, where only the corners of the box tell a rotation: MCC by budget.
 
 The loss of row 3 does not see rotations, those of rows 4 and 5 have the wrong exponent. What budget
-turns ten dimensions into the axes of the box? Steps and batches of the `cpu` tier, each grown.
+turns ten dimensions into the axes of the box? Steps and batches around those of the `cpu` tier.
 
 ident3d benchmark run corners --out results/cpu
 python -m ident3d.benchmark.experiments.corners results/cpu docs/figures/corners.png
@@ -22,7 +22,7 @@ from .tables_1_2 import EXPERIMENTS as TABLES
 
 ROWS = {row.id.removeprefix("table2/"): row for row in TABLES if row.id[:7] == "table2/"}
 STUDIED = ("3", "4", "5")
-BUDGETS = {512: (1_000, 4_000, 16_000), 2_048: (1_000, 4_000)}  # batch -> steps
+BUDGETS = {512: (750, 1_500, 3_000, 6_000), 2_048: (750, 1_500)}  # batch -> steps
 
 
 def points(results: Sequence[Result]) -> dict[tuple[str, int], list[tuple[int, float]]]:
