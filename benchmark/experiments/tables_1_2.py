@@ -77,10 +77,20 @@ FAINT = {"steps": 72_000, "lr": 6e-3}
 # Positives are spread wider than anchors there, so that in a batch of 512 their distance from the
 # middle gives them away: R2 stays at 0.92. Other positives are spread alike.
 WIDE = {"negatives": "positives"}
-CPU_ROWS: dict[str, dict[str, Any]] = {"table1/1": FAINT, "table1/11": WIDE, "table1/12": WIDE}
-CPU_NOTES = {"table1/1": "24 times the steps of the other rows, at a lower rate"} | dict.fromkeys(
-    ("table1/11", "table1/12"), "negatives are the other positives, not the other anchors"
-)
+# No corners help to find the axes, and the loss hardly tells them: MCC is 0.93 after 3,000 steps.
+SLOW = {"steps": 9_000}
+CPU_ROWS: dict[str, dict[str, Any]] = {
+    "table1/1": FAINT,
+    "table1/11": WIDE,
+    "table1/12": WIDE,
+    "table2/7": SLOW,
+}
+CPU_NOTES = {
+    "table1/1": "24 times the steps of the other rows, at a lower rate",
+    "table1/11": "negatives are the other positives, not the other anchors",
+    "table1/12": "negatives are the other positives, not the other anchors",
+    "table2/7": "three times the steps of the other rows",
+}
 # The same rows with the independent negatives that the theory asks for.
 WITHOUT = {"self_negative": False}
 WITHOUT_NOTE = "as the theory asks for, not as released: an anchor is not among its own negatives"
