@@ -261,7 +261,7 @@ main(sys.argv[2:])
 
 @pytest.mark.slow
 def test_killed_by_the_system_an_experiment_goes_on(tmp_path):
-    options = ["benchmark", "run", "table1/2", "--set", "steps=30", "--set", "batch=32"]
+    options = ["benchmark", "run", "table1/[2]", "--set", "steps=30", "--set", "batch=32"]
     options += ["--set", "checkpoint_seconds=0", "--out"]
 
     def execute(limit, out):
