@@ -24,7 +24,7 @@ test: setup lint
 	@rm -f .coverage .coverage.*
 	$(RUN) -m coverage run -m pytest -q
 	@$(RUN) -m coverage combine --quiet
-	@echo "Line coverage of ident3d/, render/ and benchmark/, in percent:"
+	@echo "Line coverage of ident3d/, render/ and benchmark/, in percent (92 or more):"
 	@$(RUN) -m coverage report --format=total
 
 # The manual as a site, in site-docs/; `.venv/bin/mkdocs serve` shows it while you write.
