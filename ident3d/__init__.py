@@ -15,8 +15,8 @@ __version__ = "0.1.0"
 
 _HOMES = {  # public name -> its module; a module is at home in the package
     **dict.fromkeys(("conditionals", "factors", "metrics", "spaces"), ""),
-    **dict.fromkeys(("VMF", "Anisotropic", "Fixed", "GenNorm", "Laplace"), ".conditionals"),
-    **dict.fromkeys(("Normal", "Product"), ".conditionals"),
+    **dict.fromkeys(("VMF", "Anisotropic", "ByTime", "Fixed", "GenNorm"), ".conditionals"),
+    **dict.fromkeys(("Laplace", "Normal", "Product"), ".conditionals"),
     **dict.fromkeys(("Dataset", "load", "sample"), ".dataset"),
     **dict.fromkeys(("DataError",), ".errors"),
     **dict.fromkeys(("FACTORS", "Factor"), ".factors"),
@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # the table once more, as type checkers read it: `as` makes a
     from . import spaces as spaces
     from .conditionals import VMF as VMF
     from .conditionals import Anisotropic as Anisotropic
+    from .conditionals import ByTime as ByTime
     from .conditionals import Fixed as Fixed
     from .conditionals import GenNorm as GenNorm
     from .conditionals import Laplace as Laplace

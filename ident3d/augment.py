@@ -21,7 +21,7 @@ STATISTICS = {
     "3dident": ((0.3292, 0.3278, 0.3215), (0.0778, 0.0776, 0.0771)),
     "causal3dident": ((0.4327, 0.2689, 0.2839), (0.1201, 0.1457, 0.1082)),
 }
-JITTER = (0.8, 0.8, 0.8, 0.2)  # brightness, contrast, saturation, hue
+JITTER = (0.8, 0.8, 0.8, 0.2)  # how far COLOUR_CHANGES go
 GREY = (0.299, 0.587, 0.114)  # luminance of red, green and blue
 
 Statistics = str | tuple[Sequence[float], Sequence[float]]
@@ -165,14 +165,14 @@ def mix(probability: float, changed: Tensor, images: Tensor) -> Tensor:
     return torch.where(take, changed, images)
 
 
-def crop(images: Tensor) -> Tensor:
-    """Crop 8 to 100 % of the area at an aspect ratio of 3:4 to 4:3, flip half, resize back."""
+def crop(images: Tensor, flipped: float = 0.5) -> Tensor:
+    """Crop 8 to 100 % of the area at an aspect ratio of 3:4 to 4:3, flip a share, resize back."""
     n = len(images)
     area = _uniform(images, 0.08, 1)
     ratio = _uniform(images, math.log(3 / 4), math.log(4 / 3)).exp()
     width, height = ((area * ratio).sqrt().clamp(max=1), (area / ratio).sqrt().clamp(max=1))
     x, y = (_uniform(images, -1, 1) * (1 - side) for side in (width, height))  # the centre
-    flip = torch.where(torch.rand(n, device=images.device) < 0.5, -1.0, 1.0)
+    flip = torch.where(torch.rand(n, device=images.device) < flipped, -1.0, 1.0)
     zero = torch.zeros_like(x)
     # (n, 2, 3): for each image the affine map from output to input, both in [-1, 1]^2.
     window = torch.stack([width * flip, zero, x, zero, height, y], 1).view(n, 2, 3)
@@ -180,18 +180,21 @@ def crop(images: Tensor) -> Tensor:
     return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 
-def jitter(images: Tensor, strength: float = 1.0) -> Tensor:
-    """Change brightness, contrast, saturation and hue, in this order."""
-    reaches = [strength * reach for reach in JITTER]
-    light, contrast, colour = (
-        _uniform(images, max(0, 1 - reach), 1 + reach).view(-1, 1, 1, 1) for reach in reaches[:3]
-    )
-    images = (images * light).clamp(0, 1)
+def brighten(images: Tensor, factors: Tensor) -> Tensor:
+    """Multiply each image by its factor."""
+    return (images * factors.view(-1, 1, 1, 1)).clamp(0, 1)
+
+
+def stretch_contrast(images: Tensor, factors: Tensor) -> Tensor:
+    """Move each image's pixels away from its mean luminance, or towards it."""
     mean = grey(images).mean((2, 3), keepdim=True)
-    images = (mean + (images - mean) * contrast).clamp(0, 1)
+    return (mean + (images - mean) * factors.view(-1, 1, 1, 1)).clamp(0, 1)
+
+
+def saturate(images: Tensor, factors: Tensor) -> Tensor:
+    """Move each pixel away from its own luminance, or towards it."""
     level = grey(images)
-    images = (level + (images - level) * colour).clamp(0, 1)
-    return turn_hue(images, _uniform(images, -reaches[3], reaches[3]))
+    return (level + (images - level) * factors.view(-1, 1, 1, 1)).clamp(0, 1)
 
 
 def turn_hue(images: Tensor, turns: Tensor) -> Tensor:
@@ -204,6 +207,28 @@ def turn_hue(images: Tensor, turns: Tensor) -> Tensor:
     turn = axis + cos[:, None, None] * (torch.eye(3, device=images.device) - axis)
     turn = turn + sin[:, None, None] * cross  # (n, 3, 3)
     return torch.einsum("nij,njhw->nihw", turn, images).clamp(0, 1)
+
+
+# In the order in which SimCLR applies them; each takes images and an amount for each image.
+COLOUR_CHANGES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "brightness": brighten,
+    "contrast": stretch_contrast,
+    "saturation": saturate,
+    "hue": turn_hue,
+}
+
+
+def jitter(
+    images: Tensor, strength: float = 1.0, parts: Sequence[str] = tuple(COLOUR_CHANGES)
+) -> Tensor:
+    """Change brightness, contrast, saturation and hue, or some of them, in this order."""
+    reaches = [strength * reach for reach in JITTER]
+    amounts = [_uniform(images, max(0, 1 - reach), 1 + reach) for reach in reaches[:3]]
+    amounts.append(_uniform(images, -reaches[3], reaches[3]))
+    for (name, change), amount in zip(COLOUR_CHANGES.items(), amounts, strict=True):
+        if name in parts:
+            images = change(images, amount)
+    return images
 
 
 def grey(images: Tensor) -> Tensor:

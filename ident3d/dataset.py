@@ -78,6 +78,11 @@ class Dataset:
         return self._column("classes") if self.class_names else None
 
     @cached_property
+    def sequences(self) -> np.ndarray | None:
+        """Sequence of every row, int64 (n,), its frames in order; None where rows are no frames."""
+        return self._column("sequences") if self.description.sequences else None
+
+    @cached_property
     def pairs(self) -> PairedRows | None:
         """The rendered positives, or None where none were rendered."""
         if not self._entry["pair_shards"]:
@@ -126,7 +131,8 @@ class Dataset:
     def to_frame(self) -> "pandas.DataFrame":
         """Give the factors as a table of pandas: a row each, its index the row number.
 
-        Columns are unit latents under their factors' names, then `class` where there are classes.
+        Columns are unit latents under their factors' names, then `class` where there are classes,
+        `sequence` where rows are frames.
         """
         try:
             import pandas
@@ -139,6 +145,8 @@ class Dataset:
         )
         if self.classes is not None:
             frame["class"] = pandas.Categorical.from_codes(self.classes, self.class_names)
+        if self.sequences is not None:
+            frame["sequence"] = self.sequences
         return frame
 
     def files(self) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from PIL import Image
 from .dataset import Dataset, load
 from .pairs import Pairs, View
 from .pairs.batches import ViewTuple, describe
+from .pairs.buffers import Allocate, Buffers, Shape
 from .pairs.epochs import TRANSFORM, BatchMaker, Resumable, read_ahead
 
 try:
@@ -67,7 +68,8 @@ class PairLoader(Resumable[TensorBatch]):
             randomness depends on (seed, epoch, batch, rank) alone. `ident3d.augment` has some.
             torchvision's random ones, which draw once for all they get, are applied to each image.
         device: Where batches go. Pinned memory is used for CUDA alone.
-        num_workers: Processes that prepare batches; 0 for a thread, which reads one batch ahead.
+        num_workers: Processes that prepare batches; 0 for a thread, which reads one batch ahead and
+            is the quickest where images are in memory.
         start_method: `"fork"` or `"spawn"`; the platform's own by default.
         rank: This process's number among `world_size`; both from `torch.distributed` by default,
             as it is when the loader is first used.
@@ -105,9 +107,12 @@ class PairLoader(Resumable[TensorBatch]):
         return self._made
 
     def _open(self, step: int) -> Iterator[TensorBatch]:
-        make, pin = _TensorBatches(self._maker()), self.device.type == "cuda"
+        pin = self.device.type == "cuda"
+        if not self._workers and pin:
+            return read_ahead(_TensorBatches(self._maker(), _pinned).pinned, step)
+        make = _TensorBatches(self._maker(), Buffers())
         if not self._workers:
-            return read_ahead(make.pinned if pin else make.__getitem__, step)
+            return read_ahead(make.__getitem__, step)
         return iter(
             torch.utils.data.DataLoader(
                 make,
@@ -134,20 +139,21 @@ class PairLoader(Resumable[TensorBatch]):
             return batch.map(lambda view: view._replace(images=transform(view.images)))
 
     def _move(self, part: torch.Tensor) -> torch.Tensor:
-        return part.to(self.device, non_blocking=True)
+        # Elsewhere memory could be used again before the device has read it.
+        return part.to(self.device, non_blocking=self.device.type == "cuda")
 
 
 class _TensorBatches(torch.utils.data.Dataset[TensorBatch]):
     """Makes the batch of a step; runs in a thread or in workers."""
 
-    def __init__(self, make: BatchMaker) -> None:
-        self._make = make
+    def __init__(self, make: BatchMaker, allocate: Allocate) -> None:
+        self._make, self._allocate = make, allocate
 
     def __getitem__(self, step: int) -> TensorBatch:
-        return TensorBatch(*map(_tensors, self._make(step)))
+        return TensorBatch(*map(_tensors, self._make(step, self._allocate)))
 
     def pinned(self, step: int) -> TensorBatch:
-        """Make it in memory that a GPU reads directly."""
+        """Make it in memory that a GPU reads directly; what lies there already is not copied."""
         return self[step].map(lambda view: view.map(torch.Tensor.pin_memory))
 
 
@@ -203,6 +209,14 @@ class ImageDataset(torch.utils.data.Dataset):
 def as_tensor(images: np.ndarray) -> torch.Tensor:
     """Wrap images (n, H, W, 3) as a tensor (n, 3, H, W), uncopied: channels last in memory."""
     return torch.from_numpy(images).permute(0, 3, 1, 2)
+
+
+def _pinned(shape: Shape) -> np.ndarray:
+    """Give memory that a GPU reads directly.
+
+    torch uses it again by itself, once nobody holds it and the GPU has read it.
+    """
+    return torch.empty(shape, dtype=torch.uint8, pin_memory=True).numpy()
 
 
 def _tensors(view: View) -> TensorView:

@@ -12,6 +12,7 @@ from ..factors import FACTORS
 from ..pairs.audit import AUDITED, Audit
 from ..pairs.audit import audit as measure
 from ..pairs.audit_plot import check_plot, plot_audit
+from ..pairs.transitions import transitions
 from ..rows import row_latents
 from .options import echo, examples, json_option, table
 
@@ -20,6 +21,7 @@ from .options import echo, examples, json_option, table
     epilog=examples(
         "ident3d audit 3dident/train --conditional normal:0.1 --plot audit.png",
         "ident3d audit --rows 250000 --conditional normal:0.1",
+        "ident3d audit kitti-masks/train --conditional time:5",
     )
 )
 @click.argument("path", type=click.Path(path_type=Path), required=False)
@@ -50,8 +52,11 @@ def audit(
     """Compare the conditional requested with the pairs that a data set serves.
 
     With --rows 250000 instead of PATH it tells, before any image is rendered, what look-ups among
-    that many uniform rows would serve.
+    that many uniform rows would serve. Pairs by time, time:5, request nothing: it tells how factors
+    change between their frames.
     """
+    if path is not None and conditional and conditional.startswith("time:"):
+        return show_transitions(path, conditional, pairs, seed, as_json)
     if plot is not None:
         check_plot(plot)
     data: Dataset | SimpleNamespace
@@ -66,6 +71,30 @@ def audit(
         plot_audit(found, plot)
     record = {"path": None if path is None else str(path), **found.to_record()}
     echo(record, text(found, name), as_json)
+
+
+def show_transitions(path: Path, conditional: str, pairs: int, seed: int, as_json: bool) -> None:
+    """Say how factors change between the frames of pairs by time; nothing is requested of them."""
+    found = transitions(load(path), conditional, pairs=pairs, seed=seed)
+    rows = [
+        [
+            t.factor,
+            f"{t.spread:.4f}",
+            f"{t.still:.1%}",
+            f"{t.excess_kurtosis:.2f}",
+            f"{t.shape:.2f}",
+        ]
+        for t in found.factors
+    ]
+    header = ["factor", "spread", "unchanged", "excess kurtosis", "shape"]
+    lines = [
+        f"{path}: {found.conditional}, {found.pairs:,} pairs, changes of unit latents",
+        "",
+        table(rows, header),
+        "",
+        "Shape is the exponent of the generalized normal law that fits best: normal 2, Laplace 1.",
+    ]
+    echo({"path": str(path), **found.to_record()}, "\n".join(lines), as_json)
 
 
 def synthetic(rows: int, conditional: str | None, seed: int) -> SimpleNamespace:

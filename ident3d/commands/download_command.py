@@ -21,7 +21,7 @@ from .options import echo_json, examples, json_option
 @click.option("--url", help="A mirror: the folder that holds the files under their own names.")
 @json_option
 def download(name: str, out: Path, split: str | None, url: str | None, as_json: bool) -> None:
-    """Fetch a published data set: 3dident, causal3dident or multimodal3dident.
+    """Fetch a published data set: 3dident, causal3dident, multimodal3dident or kitti-masks.
 
     Goes on where an earlier download stopped, tries again when the connection breaks, and checks
     the MD5. `ident3d import` then turns what came into a data set.

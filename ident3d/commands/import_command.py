@@ -24,9 +24,9 @@ from .options import echo, examples, json_option
 @click.option("--compress", is_flag=True, help="Store one zstd chunk per image.")
 @json_option
 def import_(source: Path, out: Path, split: str | None, compress: bool, as_json: bool) -> None:
-    """Convert a published data set: SRC is its folder, .tar or .tar.gz, as downloaded.
+    """Convert a published data set: SRC is its folder, .tar, .tar.gz or .pickle, as downloaded.
 
-    3DIdent, Causal3DIdent and Multimodal3DIdent are told apart by their files. SRC may also be a
+    3DIdent, Causal3DIdent, Multimodal3DIdent and KITTI Masks are told by their files. SRC may be a
     folder that `ident3d export` wrote as Parquet files or for webdataset. Several archives go into
     one OUT. After a kill, the same command goes on where it stopped.
     """
@@ -34,7 +34,7 @@ def import_(source: Path, out: Path, split: str | None, compress: bool, as_json:
         found = dict.fromkeys(import_exchanged(source, out, split), "exported")
     else:
         splits = import_published(source, out, split, compress)
-        found = {published.split: published.origin.title for published in splits}
+        found = {split.split: split.title for split in splits}
     records, lines = [], []
     for name, title in found.items():
         data = load(out / name)

@@ -36,6 +36,8 @@ def _lines(data: Dataset, record: dict[str, Any]) -> Iterator[str]:
         yield f"  exact pairs: {record['pairs']}"
     if record["class_names"]:
         yield f"  classes: {', '.join(record['class_names'])}"
+    if record["sequences"]:
+        yield f"  frames of {record['sequences']:,} sequences"
     yield f"  seed {record['seed']}, fingerprint {record['fingerprint']}"
     yield from (f"  {name}: {value}" for name, value in record["settings"].items())
     rows = [
@@ -67,6 +69,7 @@ def _record(data: Dataset) -> dict[str, Any]:
         "shards": len(files),
         "pairs": data.description.pairs,
         "class_names": data.class_names,
+        "sequences": None if data.sequences is None else len(set(data.sequences.tolist())),
         "seed": data.seed,
         "fingerprint": data.fingerprint,
         "settings": data.settings,

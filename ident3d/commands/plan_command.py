@@ -187,13 +187,12 @@ def _files(options: RenderPlan) -> list[int]:
 
 def _rendering(options: RenderPlan) -> dict[str, Any]:
     """Return what an image takes: as given, or from a short trial on this machine."""
-    from ident3d.errors import choose
     from ident3d.render.devices import find_slots
     from ident3d.render.estimate import Trial, try_out
-    from ident3d.render.presets import PRESETS
+    from ident3d.render.presets import quality
     from ident3d.render.spec import Spec
 
-    spec = Spec(choose(PRESETS, options.preset, "preset"), resolution=options.resolution)
+    spec = Spec(quality(options.preset, options.resolution), resolution=options.resolution)
     if options.seconds_per_image is not None:
         if options.seconds_per_image <= 0:
             raise ValueError("`seconds_per_image` must be above 0.")

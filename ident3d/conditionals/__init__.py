@@ -7,6 +7,7 @@ that depends on the anchor alone; it is -inf outside the space.
 from .conditional import Conditional as Conditional
 from .registry import VMF as VMF
 from .registry import Anisotropic as Anisotropic
+from .registry import ByTime as ByTime
 from .registry import Fixed as Fixed
 from .registry import GenNorm as GenNorm
 from .registry import Laplace as Laplace

@@ -1,6 +1,6 @@
 """All conditionals by their text form, which `str` writes and `parse` reads.
 
-    normal:0.1   laplace:0.05   gennorm:3:0.05   vmf:10   anisotropic:5,5,25   fixed
+    normal:0.1   laplace:0.05   gennorm:3:0.05   vmf:10   anisotropic:5,5,25   fixed   time:5
     x=normal:0.1,hue=fixed   x=normal:0.1,others=laplace:0.05
 
 A new conditional is one file, and a line in `FORMS`.
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..errors import choose
 from ..factors import FACTORS, Factor
 from .anisotropic import Anisotropic
+from .by_time import ByTime
 from .conditional import Conditional
 from .coordinatewise import GenNorm, Laplace, Normal
 from .fixed import Fixed
@@ -34,6 +35,7 @@ FORMS = {
     "gennorm": Form(GenNorm, "gennorm:EXPONENT:SCALE", 2),
     "vmf": Form(VMF, "vmf:CONCENTRATION", 1),
     "fixed": Form(Fixed, "fixed", 0),
+    "time": Form(ByTime, "time:FRAMES", 1),
     "anisotropic": Form(lambda *L: Anisotropic(L), "anisotropic:L1,L2,...", None),
     "anisotropic-shell": Form(
         lambda *L: Anisotropic(L, "shell"), "anisotropic-shell:L1,L2,...", None

@@ -37,6 +37,8 @@ def export_webdataset(path: str | os.PathLike, out: str | os.PathLike) -> Path:
 
 
 def _export(data: Dataset, out: Path, ending: str, write: Writer) -> Path:
+    if data.description.sequences:
+        raise ValueError(f"{data.path} holds sequences, for which this format has no column.")
     (out / FOLDER).mkdir(parents=True, exist_ok=True)
     with Lock(out / ".lock", wait=True):  # who comes second finds the work done
         splits = read_record(out) if (out / RECORD).exists() else {}

@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import DataError, choose
 from ..factors import Factor, varying
 from ..files import sha256, write_bytes
-from ..outside import read_sealed, write_sealed
+from ..outside import is_version_1, read_sealed, write_sealed
 from .faiss_ivf import Found, NearestRows, Settings, from_bytes
 from .parts import Draw, build_part, merge_certificates, read_bytes
 from .tuning import Certificate, Queries, draws_near
@@ -205,7 +205,7 @@ class Index:
 
     @classmethod
     def _read(cls, path: Path, data: Data, weights: np.ndarray) -> "Index":
-        record = read_sealed(path, "seal", always=False)
+        record = read_sealed(path, "seal", is_version_1)
         if record["format"] != FORMAT or record["version"] not in VERSIONS:
             raise DataError(f"{path} has another format or version")
         if record["fingerprint"] != data.fingerprint or record["weights"] != weights.tolist():

@@ -1,5 +1,6 @@
 """JSON files that carry their own digest, so that a flipped bit is told from a setting."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,26 @@ def write_sealed(path: Path, record: dict[str, Any], key: str = "sha256") -> Non
     write_json(path, {**record, key: canonical_sha256(record)})
 
 
-def read_sealed(path: Path, key: str = "sha256", always: bool = True) -> dict[str, Any]:
+def read_sealed(
+    path: Path, key: str = "sha256", older: Callable[[dict[str, Any]], bool] = lambda record: False
+) -> dict[str, Any]:
     """Read a record back; raises ValueError if it is not as it was written.
 
     Args:
         path: The file.
         key: Where its digest is.
-        always: Whether files of this kind have always had one.
+        older: Tells a record of a version that had no digest yet; without that question a bit
+            flipped in the key itself would pass for one.
     """
     record = parse_json(read_plain(path, MAX_BYTES))
     if not isinstance(record, dict):
         raise ValueError("it is no record")
     stated = record.pop(key, None)
-    if stated != canonical_sha256(record) and (always or stated is not None):
+    if stated != canonical_sha256(record) and (stated is not None or not older(record)):
         raise ValueError("its own digest disagrees")
     return record
+
+
+def is_version_1(record: dict[str, Any]) -> bool:
+    """Tell whether a record says that it is of version 1, which had no digest."""
+    return record.get("version") == 1

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..dataset import PairedRows
 from ..index import Data
+from .buffers import Allocate
 
 
 class PairData(Data, Protocol):
@@ -37,11 +38,29 @@ class ConcatenatedImages:
 
     def __init__(self, first: Any, second: Any) -> None:
         self._first, self._second = first, second
+        self.shape = (len(first) + len(second), *first.shape[1:])
 
-    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
-        """Gather rows, given by number, in their order."""
+    def read_into(self, rows: np.ndarray, out: np.ndarray) -> None:
+        """Read rows, given by number, into `out`, uint8 (n, H, W, 3), in their order."""
         late = rows >= len(self._first)
-        found = np.empty((len(rows), *self._first.shape[1:]), np.uint8)
-        found[~late] = self._first[rows[~late]]
-        found[late] = self._second[rows[late] - len(self._first)]
-        return found
+        parts = (self._first, ~late, 0), (self._second, late, len(self._first))
+        for images, here, start in parts:
+            places = out if here.all() else [out[i] for i in np.flatnonzero(here)]
+            _scatter(images, rows[here] - start, places)
+
+
+def read_images(images: Any, rows: np.ndarray, allocate: Allocate) -> np.ndarray:
+    """Read images by row number, into memory from `allocate` if they are not somebody else's."""
+    if not hasattr(images, "read_into"):
+        return images[rows]
+    out = allocate((len(rows), *images.shape[1:]))
+    images.read_into(rows, out)
+    return out
+
+
+def _scatter(images: Any, rows: np.ndarray, places: np.ndarray | list[np.ndarray]) -> None:
+    if hasattr(images, "read_into"):
+        images.read_into(rows, places)
+    else:
+        for place, image in zip(places, images[rows], strict=True):
+            place[...] = image

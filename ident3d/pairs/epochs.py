@@ -2,14 +2,17 @@
 
 import itertools
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from ..errors import whole
 from .batches import Batch
+from .buffers import Allocate, Buffers
 
 if TYPE_CHECKING:
     from .pairs import Pairs
@@ -139,7 +142,7 @@ class BatchMaker:
     """
 
     def __init__(self, pairs: "Pairs", batch_size: int, rank: int, world_size: int) -> None:
-        rows = len(pairs.data.latents)
+        rows = len(pairs.anchors)
         self.world_size = whole(world_size, "world_size", 1, rows, "the rows there are")
         self.rank = whole(rank, "rank", 0, world_size - 1)
         shared = f"{rows:,} rows shared by {world_size} processes"
@@ -148,18 +151,18 @@ class BatchMaker:
         self._pairs, self._size = pairs, batch_size
         self._order: tuple[int, np.ndarray] | None = None
 
-    def __call__(self, step: int) -> Batch:
-        """Make the batch of a step, counted through all epochs."""
+    def __call__(self, step: int, allocate: Allocate) -> Batch:
+        """Make the batch of a step, counted through all epochs, in memory from `allocate`."""
         epoch, number = divmod(step, self.per_epoch)
         start = (number * self.world_size + self.rank) * self._size
         anchors = self._permutation(epoch)[start : start + self._size]
         rng = np.random.default_rng([self._pairs.seed, epoch, number, self.rank])
-        return self._pairs.gather(self._pairs.rows_for(anchors, rng))
+        return self._pairs.gather(self._pairs.rows_for(anchors, rng), allocate)
 
     def _permutation(self, epoch: int) -> np.ndarray:
         if self._order is None or self._order[0] != epoch:
             rng = np.random.default_rng([self._pairs.seed, epoch, 0, 0, ORDER])
-            self._order = epoch, rng.permutation(len(self._pairs.data.latents))
+            self._order = epoch, rng.permutation(self._pairs.anchors)
         return self._order[1]
 
 
@@ -179,13 +182,13 @@ class Epochs(Resumable[Batch]):
         return self._make
 
     def _open(self, step: int) -> Iterator[Batch]:
-        return read_ahead(self._make, step)
+        return read_ahead(partial(self._make, allocate=Buffers()), step)
 
 
 def read_ahead(make: Callable[[int], B], first: int) -> Iterator[B]:
     """Make batches from `first` on in a thread: each while the one before it is in use."""
     with ThreadPoolExecutor(1) as reader:
-        ahead = reader.submit(make, first)
+        ahead = deque([reader.submit(make, first)])
         for step in itertools.count(first + 1):
-            current, ahead = ahead, reader.submit(make, step)
-            yield current.result()
+            ahead.append(reader.submit(make, step))
+            yield ahead.popleft().result()  # and hold it no longer: its memory can be used again

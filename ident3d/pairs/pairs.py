@@ -3,23 +3,26 @@
     pairs = Pairs(data, Normal(0.1), seed=0)
     batch = pairs.batch(512)     # batch.anchors, batch.positives: rows, latents, images
 
-Anchors are drawn uniformly from the split's rows, whatever the method: methods differ in the
-positive alone. Rows in, rows out; images are read at the very end. `ident3d audit` tells how
-closely the pairs served follow the conditional requested.
+Anchors are drawn uniformly from the split's rows, whatever the method (by time: from those that a
+frame follows): methods differ in the positive alone. Rows in, rows out; images are read at the
+very end. `ident3d audit` tells how closely the pairs served follow the conditional requested.
 """
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..conditionals import Conditional, Fixed, parse
+from ..conditionals import ByTime, Conditional, Fixed, parse
 from ..dataset import Dataset, PairedRows
 from ..errors import choose, whole
 from ..spaces import UNIT_BOX, Space
-from ._candidates import AllImages, PairData
+from ._candidates import AllImages, PairData, read_images
 from .batches import Batch, View
+from .buffers import Allocate, fresh
 from .epochs import Epochs
+from .later import Later
 from .lookup import NEIGHBOURS, Lookup, measure_widths
 
 METHODS = {
@@ -27,6 +30,7 @@ METHODS = {
     "weighted": "one of the k rows nearest to a draw, by the conditional's density",
     "exact": "rendered positives",
     "augmented": "the anchor's own row; a transform makes the difference",
+    "time": "a later frame of the anchor's sequence",
 }
 LOOKUPS = ("nearest", "weighted")
 CANDIDATES = {
@@ -55,7 +59,7 @@ class Pairs:
             augmented pairs.
         seed: Batch number b of `batch` depends on `(seed, b)` alone.
         method: One of `METHODS`; by default exact where positives were rendered for this
-            conditional, else nearest.
+            conditional, time for `ByTime`, else nearest.
         candidates: Which images look-ups choose among, one of `CANDIDATES`. With "all" they are
             the images that exact pairs have, too, and the index is built in memory.
         k: How many rows `weighted` chooses among.
@@ -101,12 +105,19 @@ class Pairs:
         self._shift = len(data.latents) if exact and pool is not data else 0
         # Whether a positive is a candidate other than its anchor, which no look-up returns anyway.
         self._apart = looked_up or self._shift > 0
+        self.anchors = np.arange(len(data.latents))  # rows that may be anchors
+        self._later: Later | None = None
+        if isinstance(self.conditional, ByTime):
+            self._later = Later(_sequences(data), self.conditional.most)
+            self.anchors = self._later.anchors
         self._lookup: Lookup | None = None
         self._hard: Lookup | None = None
         if looked_up:
             self._lookup = Lookup(pool, self.conditional, self.method, k, space)
             self._lookup.index.to(device)
         if negatives is not None:
+            if self._later is not None:
+                raise ValueError("`negatives` must be None: pairs by time have no hard negatives.")
             way = negatives_method or (self.method if looked_up else "nearest")
             choose(dict.fromkeys(LOOKUPS), way, "negatives_method")
             wide = as_conditional(data, negatives)
@@ -139,7 +150,9 @@ class Pairs:
 
     def rows_for(self, anchors: np.ndarray, rng: np.random.Generator) -> Rows:
         """Draw a positive, and hard negatives where requested, for each anchor row."""
-        if self._lookup is None:
+        if self._later is not None:
+            positives = self._later.rows(anchors, rng)
+        elif self._lookup is None:
             positives = anchors + self._shift
         else:
             positives = self._lookup.look(anchors, rng)[1]
@@ -149,12 +162,12 @@ class Pairs:
         negatives = self._hard.look(each, rng, avoid if self._apart else None)[1]
         return Rows(anchors, positives, negatives)
 
-    def gather(self, rows: Rows) -> Batch:
-        """Read the latents and images of a batch's rows."""
+    def gather(self, rows: Rows, allocate: Allocate = fresh) -> Batch:
+        """Read the latents of a batch's rows, and their images into memory from `allocate`."""
         wanted = [numbers for numbers in rows if numbers is not None]
         # Reading releases the interpreter's lock, so the views are read side by side.
         with ThreadPoolExecutor(len(wanted)) as pool:
-            return Batch(*pool.map(_view, self._sources, wanted))
+            return Batch(*pool.map(_view, self._sources, wanted, itertools.repeat(allocate)))
 
     def settings(self) -> dict[str, Any]:
         """Say, as plain values, all that decides which pairs are served."""
@@ -179,7 +192,7 @@ class Pairs:
         )
 
     def _anchors(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        return rng.integers(len(self.data.latents), size=whole(n, "n"))
+        return self.anchors[rng.integers(len(self.anchors), size=whole(n, "n"))]
 
 
 def as_conditional(
@@ -202,8 +215,14 @@ def choose_method(data: PairData, conditional: Conditional, method: str | None) 
     """Check a method against what the data offers; None for the default."""
     rendered = None if data.pairs is None else str(parse(data.pairs.conditional, data.factors))
     if method is None:
-        return "exact" if rendered == str(conditional) else "nearest"
+        by_time = "time" if isinstance(conditional, ByTime) else "nearest"
+        return "exact" if rendered == str(conditional) else by_time
     choose(METHODS, method, "method")
+    if (method == "time") != isinstance(conditional, ByTime):
+        raise ValueError(
+            f"`method` 'time' and the conditional time:FRAMES go together; got {method!r} "
+            f"and {conditional}."
+        )
     if method == "exact" and rendered is None:
         raise ValueError(
             "`method` 'exact' needs rendered positives, and this data has none; "
@@ -222,5 +241,12 @@ def choose_method(data: PairData, conditional: Conditional, method: str | None) 
     return method
 
 
-def _view(source: PairData | PairedRows | AllImages, rows: np.ndarray) -> View:
-    return View(rows, source.latents[rows], source.images[rows])
+def _sequences(data: Dataset | PairData) -> np.ndarray:
+    sequences = getattr(data, "sequences", None)  # of what a caller made, there may be none
+    if sequences is None:
+        raise ValueError("`conditional` time:FRAMES needs sequences, and this data has none.")
+    return sequences
+
+
+def _view(source: PairData | PairedRows | AllImages, rows: np.ndarray, allocate: Allocate) -> View:
+    return View(rows, source.latents[rows], read_images(source.images, rows, allocate))

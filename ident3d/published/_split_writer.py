@@ -1,6 +1,7 @@
 """The shards of an imported split, filled in whatever order its images come."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,12 +34,17 @@ class SplitWriter:
         self._paths = [self.folder / shard_name(n) for n in range(-(-self.rows // self._size))]
         self._lacking: dict[int, set[int]] = {}  # shard -> positions without an image
         self._writers: dict[int, ShardWriter] = {}
-        settings = {"published": origin.title, "zenodo_record": origin.record, "hue": "published"}
+        settings: dict[str, Any] = {"published": origin.title, "zenodo_record": origin.record}
+        if split.made_by is not None:
+            settings = {"stand_in_for": origin.title, "made_by": split.made_by}
+        if any(factor.group == "hue" for factor in origin.factors):
+            settings["hue"] = "published"
         self._description = Description(
             factors=origin.factors,
             settings=settings,
             class_names=origin.class_names,
             command="ident3d import",
+            sequences=split.sequences is not None,
         )
         if not self._is_ours():
             raise DataError(f"{self.folder} holds other data already; import to another folder.")
@@ -98,7 +104,8 @@ class SplitWriter:
         self._lacking[shard] = set()
         if self._paths[shard].exists():
             return
-        part, classes = self._slice(shard), self.published.classes
+        part = self._slice(shard)
+        classes, sequences = self.published.classes, self.published.sequences
         writer = ShardWriter(
             self._paths[shard],
             np.arange(self.rows)[part],
@@ -107,6 +114,7 @@ class SplitWriter:
             self._description,
             self._compress,
             None if classes is None else classes[part],
+            None if sequences is None else sequences[part],
         )
         self._writers[shard] = writer
         self._lacking[shard] = set(writer.missing())

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from ..factors import FACTORS, Factor
+from .masks import FILE, MASK_FACTORS, read_masks
 from .readers import SplitLatents, read_class_latents, read_csv_latents, read_raw_latents
 
 CLASS_NAMES = ("teapot", "hare", "dragon", "cow", "armadillo", "horse", "head")
@@ -19,7 +20,8 @@ class PublishedSet:
     """One data set as its authors published it.
 
     A split is a folder, whatever folders that lies in. `images` and the latents are names in it,
-    where [0-9] is a class; images are PNG files numbered from 0.
+    where [0-9] is a class; images are PNG files numbered from 0. Where `images` is empty, one file
+    is the split: it holds images and latents.
     """
 
     title: str
@@ -97,5 +99,15 @@ CATALOGUE = {
             for factor in FACTORS
         ),
         class_names=CLASS_NAMES,
+    ),
+    "kitti-masks": PublishedSet(
+        title="KITTI Masks",
+        record=3931823,
+        archives={"train": (FILE, None)},
+        splits={"train": FILE},
+        images="",
+        latents=FILE,
+        read=read_masks,
+        factors=MASK_FACTORS,
     ),
 }

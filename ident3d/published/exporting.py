@@ -16,6 +16,7 @@ from ..files import Lock, publish, remove, write_json
 from ..outside import write_npy
 from ..progress import progress
 from .catalogue import CATALOGUE
+from .masks import export_masks
 from .png import decode_png
 from .survey import image_digits
 
@@ -26,13 +27,16 @@ _BATCH = 1024  # images handed to the threads at a time, so that an interrupt is
 def export_published(path: str | os.PathLike, out: str | os.PathLike) -> Path:
     """Write one split as PNG files and numpy arrays; run it again after a kill, and it goes on.
 
-    Without classes the layout is 3DIdent's, with classes Causal3DIdent's. The latents are written
+    Without classes the layout is 3DIdent's, with classes Causal3DIdent's; sequences of masks
+    become the one file of KITTI Masks. The latents are written
     last: a folder without them is unfinished. Rendered positives have no place in the layout.
 
     Returns:
         The folder to give to the released code.
     """
     data = load(path)
+    if data.sequences is not None:
+        return export_masks(data, Path(out))
     _check_factors(data)
     layout = CATALOGUE["3dident" if data.classes is None else "causal3dident"]
     folder = Path(out) / layout.splits.get(data.split, data.split)

@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
+from ..outside import read_plain
 from ..progress import progress, size
 from ..shards import check_split_name
 from ._split_writer import SplitWriter
-from .archive import walk
+from .archive import Member, walk
 from .catalogue import CATALOGUE
 from .png import decode_png
 from .survey import PublishedSplit, parse_image_name, read_split, survey
@@ -36,7 +37,7 @@ def import_published(
     compress: bool = False,
     shard_rows: int = SHARD_ROWS,
 ) -> list[PublishedSplit]:
-    """Import every split of a published data set, from a folder, a tar or a tar.gz.
+    """Import every split of a published data set, from a folder, a tar, a tar.gz or its one file.
 
     Stops and continues like a render: run it again after a kill, and it goes on.
 
@@ -53,7 +54,7 @@ def import_published(
     if not source.exists():
         raise DataError(f"{source} does not exist; `ident3d download` fetches published data.")
     with progress(None, f"reading {source.name}", unit="file") as bar:
-        found = survey(walk(source), bar.update)
+        found = survey(_members(source), bar.update)
     named = _name_splits(source, list(found), split)
     splits = [read_split(folder, name, found[folder]) for folder, name in named.items()]
     del found
@@ -66,7 +67,10 @@ def import_published(
 def _name_splits(source: Path, folders: list[str], wanted: str | None) -> dict[str, str]:
     """Give the folders of the source their splits' names, and keep the wanted ones."""
     if not folders:
-        known = "; ".join(f"{p.images}/N.png with {p.latents}" for p in CATALOGUE.values())
+        known = "; ".join(
+            f"{p.images}/N.png with {p.latents}" if p.images else p.latents
+            for p in CATALOGUE.values()
+        )
         raise DataError(f"{source} is no published data set: it holds none of {known}.")
     # A split's own folder may be given directly, or packed without any folder around it.
     names = {folder: Path(folder).name or source.absolute().name for folder in folders}
@@ -101,6 +105,8 @@ def _store(source: Path, writers: list[SplitWriter]) -> None:
             stack.callback(writer.close)
         total = sum(writer.rows for writer in writers)
         bar = stack.enter_context(progress(total, "importing", unit="image"))
+        for _ in _store_masks(writers):
+            bar.update()
         for writer, row, image in _decode(source, writers):
             if image is not None:
                 writer.put(row, image.result())
@@ -109,13 +115,33 @@ def _store(source: Path, writers: list[SplitWriter]) -> None:
             writer.finish()
 
 
+def _store_masks(writers: list[SplitWriter]) -> Iterator[int]:
+    """Store images that came with the latents, as grey ones of 0 and 255; yield their rows."""
+    for writer in writers:
+        masks = writer.published.masks
+        for row, mask in enumerate(() if masks is None else masks):
+            if writer.lacks(row):
+                writer.put(row, np.repeat(mask[..., None] * np.uint8(255), 3, axis=2))
+            yield row
+
+
+def _members(source: Path) -> Iterator[Member]:
+    """Walk a source; a published file that is a split by itself is its only member."""
+    alone = [p for p in CATALOGUE.values() if not p.images and p.has_latents(source.name)]
+    if not alone or not source.is_file():
+        yield from walk(source)
+        return
+    length = source.stat().st_size
+    yield Member(source.name, length, lambda: read_plain(source, length))
+
+
 def _decode(source: Path, writers: list[SplitWriter]) -> Iterator[Decoding]:
     """Read images in the source's order, decode them in threads; None for those stored already."""
     by_folder = {writer.published.folder: writer for writer in writers}
     waiting: deque[Decoding] = deque()
     threads = min(4, os.cpu_count() or 1)  # Pillow decodes outside the interpreter's lock
     with ThreadPoolExecutor(threads) as pool:
-        for member in walk(source):
+        for member in _members(source):
             image = parse_image_name(member.name)
             if image is None or image.split not in by_folder:
                 continue

@@ -34,9 +34,12 @@ _SHAPE = "object_shape"
 class SplitLatents:
     """The latents of one split; rows run through its folders of images, one after the other."""
 
-    latents: np.ndarray  # unit latents, float32 (n, 10)
+    latents: np.ndarray  # unit latents, float32 (n, d)
     classes: np.ndarray | None  # (n,)
     images: dict[str, int]  # folder of images -> how many it must hold
+    masks: np.ndarray | None = None  # bool (n, H, W), where the images stand beside the latents
+    sequences: np.ndarray | None = None  # (n,), where rows are frames
+    made_by: str | None = None  # where it is not what was published
 
 
 def read_raw_latents(folder: str, files: Mapping[str, bytes]) -> SplitLatents:

@@ -14,7 +14,7 @@ from .catalogue import CATALOGUE, PublishedSet
 from .png import png_shape
 
 _IMAGE = re.compile(r"(?P<split>(?:.*/)?)(?P<folder>[^/]+)/(?P<number>\d{1,9})\.png")
-_LATENTS_LIMIT = 1 << 28  # bytes; 250,000 rows are 10 MB
+_LATENTS_LIMIT = 1 << 30  # bytes; 250,000 rows are 10 MB, the masks of 85,000 frames 350 MB
 _IMAGE_LIMIT = 1 << 26
 
 
@@ -44,9 +44,17 @@ class PublishedSplit:
     folder: str  # inside the source
     split: str
     shape: tuple[int, int, int]
-    latents: np.ndarray  # unit latents, float32 (n, 10)
+    latents: np.ndarray  # unit latents, float32 (n, d)
     classes: np.ndarray | None
     starts: dict[str, int]  # folder of images -> row of its image 0
+    masks: np.ndarray | None = None  # bool (n, H, W), where there is no such folder
+    sequences: np.ndarray | None = None
+    made_by: str | None = None
+
+    @property
+    def title(self) -> str:
+        """What it is, for people: as published, or a stand-in."""
+        return self.origin.title if self.made_by is None else f"a stand-in ({self.made_by})"
 
     def row(self, image: ImageName) -> int:
         """Tell the row of an image."""
@@ -103,9 +111,13 @@ def read_split(folder: str, split: str, found: SplitFiles) -> PublishedSplit:
     if read.classes is not None and (highest := read.classes.max()) >= known:
         raise DataError(f"{folder} has a class {highest}; published ones are 0 to {known - 1}.")
     _check_images(folder, read.images, found.images)
-    assert found.shape is not None  # there is an image, so it has been looked at
+    shape = found.shape
+    if read.masks is not None:
+        shape = (read.masks.shape[1], read.masks.shape[2], 3)
+    assert shape is not None  # there is an image, so it has been looked at
     starts = dict(zip(read.images, np.cumsum([0, *read.images.values()]).tolist(), strict=False))
-    return PublishedSplit(origin, folder, split, found.shape, read.latents, read.classes, starts)
+    facts = (shape, read.latents, read.classes, starts, read.masks, read.sequences, read.made_by)
+    return PublishedSplit(origin, folder, split, *facts)
 
 
 def image_digits(rows: int) -> int:

@@ -1,8 +1,8 @@
 """What a shard holds, row by row, with the digest of every row beside it in the file.
 
-A digest covers the row's number, latents, class and pixels: it tells when one of them is changed,
-lost or in another row's place. The fingerprint of a split is made of its rows' digests, so it is
-the same however the rows came into files.
+A digest covers the row's number, latents, class, sequence and pixels: it tells when one of them is
+changed, lost or in another row's place. The fingerprint of a split is made of its rows' digests, so
+it is the same however the rows came into files.
 """
 
 import struct
@@ -30,17 +30,23 @@ class Columns:
     classes: np.ndarray | None
     digests: np.ndarray | None  # uint8 (n, 32); None in files of format 1
     shape: tuple[int, ...]  # of the images, (n, H, W, 3)
+    sequences: np.ndarray | None = None  # of the frame that each row is, if rows are frames
 
     def digest(self, position: int, pixels: bytes) -> bytes:
         """Hash one row with the given pixels."""
         label = None if self.classes is None else int(self.classes[position])
-        return row_digest(int(self.rows[position]), self.latents[position], label, pixels)
+        sequence = None if self.sequences is None else int(self.sequences[position])
+        row, latents = int(self.rows[position]), self.latents[position]
+        return row_digest(row, latents, label, pixels, sequence)
 
 
-def row_digest(row: int, latents: np.ndarray, label: int | None, pixels: bytes) -> bytes:
+def row_digest(
+    row: int, latents: np.ndarray, label: int | None, pixels: bytes, sequence: int | None = None
+) -> bytes:
     """Hash a row; spelled out so that it never changes."""
     head = struct.pack("<q", row) + np.asarray(latents, "<f4").tobytes()
     head += b"" if label is None else struct.pack("<q", label)
+    head += b"" if sequence is None else b"sequence" + struct.pack("<q", sequence)
     return bytes.fromhex(sha256(head + pixels))
 
 
@@ -53,15 +59,16 @@ def read_shard_columns(path: Path) -> Columns:
     """Read a shard's columns; raises DataError unless they fit each other."""
     with shard_file(path) as file:
         rows, latents = (_array(file, name, path) for name in ("rows", "latents"))
-        classes, digests = (
+        classes, sequences, digests = (
             _array(file, name, path) if _has(file, name, path) else None
-            for name in ("classes", "digests")
+            for name in ("classes", "sequences", "digests")
         )
         shape = plain_dataset(file, "images", path).shape
-    lengths = {len(array) for array in (rows, latents, classes, digests) if array is not None}
+    columns = (rows, latents, classes, sequences, digests)
+    lengths = {len(array) for array in columns if array is not None}
     if lengths != {shape[0]} or (digests is not None and digests.shape[1] != DIGEST):
         raise DataError(f"{path} has columns of different lengths; {REMAKE}.")
-    return Columns(rows, latents, classes, digests, shape)
+    return Columns(rows, latents, classes, digests, shape, sequences)
 
 
 def check_columns(path: Path, expected: Columns) -> Columns:
@@ -70,7 +77,7 @@ def check_columns(path: Path, expected: Columns) -> Columns:
     Where fewer latents than rows are expected, the first ones are compared.
     """
     found = read_shard_columns(path)
-    for name in ("shape", "rows", "latents", "classes"):
+    for name in ("shape", "rows", "latents", "classes", "sequences"):
         one, two = getattr(found, name), getattr(expected, name)
         if name == "latents":
             one = one[: len(two)]

@@ -89,6 +89,8 @@ def _fill(file: h5py.File, columns: Columns, compress: bool, read: Read, output:
     file["rows"], file["latents"] = columns.rows, columns.latents
     if columns.classes is not None:
         file["classes"] = columns.classes
+    if columns.sequences is not None:
+        file["sequences"] = columns.sequences
     images = file.create_dataset("images", columns.shape, np.uint8, **image_layout(shape, compress))
     digests = np.empty((len(columns.rows), DIGEST), np.uint8)
     for position in range(len(columns.rows)):

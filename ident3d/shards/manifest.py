@@ -44,10 +44,12 @@ class Description:
     pairs: str | None = None  # the conditional of the rendered positives
     class_names: tuple[str, ...] | None = None
     command: str | None = None
+    sequences: bool = False  # whether rows are frames, and a column says of which sequence
 
     def to_record(self) -> dict[str, Any]:
-        """Give the plain JSON form."""
-        return json.loads(json.dumps(asdict(self), allow_nan=False))
+        """Give the plain JSON form; what came later is left out where it is not used."""
+        record = json.loads(json.dumps(asdict(self), allow_nan=False))
+        return record if self.sequences else {k: v for k, v in record.items() if k != "sequences"}
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "Description":
@@ -60,6 +62,7 @@ class Description:
             pairs=record["pairs"],
             class_names=None if names is None else tuple(names),
             command=record["command"],
+            sequences=record.get("sequences", False),
         )
         _check_types(found)
         return found
@@ -82,6 +85,9 @@ class Description:
             "latents": "unit latents in [-1, 1], columns in the order of `factors`",
             **{name: value for name, value in named.items() if value is not None},
             **({"class_names": list(self.class_names)} if self.class_names else {}),
+            **(
+                {"sequences": "of each row; its rows are frames in order"} if self.sequences else {}
+            ),
             **{f"settings.{name}": self.settings[name] for name in sorted(self.settings)},
         }
 
@@ -98,6 +104,8 @@ def _check_types(found: Description) -> None:
         raise TypeError("a factor's range is not of numbers")
     if not all(value is None or type(value) in (str, int, float, bool) for value in plain):
         raise TypeError("a setting or the seed is not plain")
+    if type(found.sequences) is not bool:
+        raise TypeError("`sequences` is not true or false")
 
 
 def shard_name(number: int, kind: str = "shard") -> str:

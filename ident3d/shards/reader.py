@@ -6,7 +6,7 @@ import os
 import stat
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ _ARRAYS = {
     "latents": (np.dtype("<f4"), 2),
     "rows": (np.dtype("<i8"), 1),
     "classes": (np.dtype("<i8"), 1),
+    "sequences": (np.dtype("<i8"), 1),
     "digests": (np.dtype("|u1"), 2),
 }
 # How h5py says that a file's own tables are damaged; what the system refuses has a number.
@@ -73,14 +74,28 @@ class Images:
     def __getitem__(self, key: Any) -> np.ndarray:
         """Read one image (an integer) or several (a slice, list, array or mask)."""
         rows = self._rows(key)
-        if self._memory is not None:
-            return self._memory.take(rows, axis=0)  # a copy, for slices as well
         images = np.empty((rows.size, *self.shape[1:]), np.uint8)
-        flat = np.atleast_1d(rows).ravel()
-        shards = np.searchsorted(self._starts, flat, side="right") - 1
-        for out, shard, row in zip(images, shards.tolist(), flat.tolist(), strict=True):
-            self._open(shard).read(row - int(self._starts[shard]), out)
-        return images.reshape(*np.shape(rows), *self.shape[1:])
+        self.read_into(rows.ravel(), images)
+        return images.reshape(*rows.shape, *self.shape[1:])
+
+    def read_into(self, rows: np.ndarray, out: np.ndarray | Sequence[np.ndarray]) -> None:
+        """Read rows, given by number, into memory that is there already.
+
+        Args:
+            rows: Row numbers, shape (n,).
+            out: Where their images go: uint8 (n, H, W, 3), or n arrays (H, W, 3).
+        """
+        rows = self._rows(rows)
+        if self._memory is None:
+            shards = np.searchsorted(self._starts, rows, side="right") - 1
+            for image, shard, row in zip(out, shards.tolist(), rows.tolist(), strict=True):
+                self._open(shard).read(row - int(self._starts[shard]), image)
+        elif isinstance(out, np.ndarray):
+            # Rows are checked; by default numpy would check them again, and copy for that.
+            self._memory.take(rows, axis=0, out=out, mode="clip")
+        else:
+            for image, row in zip(out, rows.tolist(), strict=True):
+                image[...] = self._memory[row]
 
     def _rows(self, key: Any) -> np.ndarray:
         """Find the rows that a key means by numpy's rules, negative numbers included."""
@@ -170,7 +185,7 @@ class _Shard:
                 self._images.read_direct(out, np.s_[position])
             return
         start = self._offset + position * self._bytes_per_image
-        if os.preadv(self._descriptor, [out.reshape(-1).data], start) != self._bytes_per_image:
+        if os.preadv(self._descriptor, [out.data], start) != self._bytes_per_image:
             raise DataError(f"{self._path} is truncated; `ident3d verify` tells what is left.")
 
 
@@ -249,7 +264,7 @@ def _most_open() -> int:
 
 
 def read_columns(folder: Path, shards: list[dict[str, Any]], name: str) -> np.ndarray:
-    """Read one of `latents`, `rows`, `classes` of all shards, in their order."""
+    """Read a column, such as `latents` or `rows`, of all shards, in their order."""
     parts = []
     for shard in shards:
         path = folder / shard["name"]

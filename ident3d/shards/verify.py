@@ -10,7 +10,7 @@ from ..dataset import Dataset
 from ..errors import DataError
 from ..factors import as_latents
 from ..files import file_digest
-from ..outside import read_sealed
+from ..outside import is_version_1, read_sealed
 from ..rows import row_latents
 from .contents import Columns, check_every_row, content_digest, read_shard_columns
 from .reader import REMAKE
@@ -67,6 +67,9 @@ def _checked(path: Path, entry: dict[str, Any], data: Dataset) -> Columns:
     as_latents(columns.latents, data.factors)
     if (columns.classes is None) != (data.class_names is None):
         raise DataError(f"{path} and the manifest disagree on whether there are classes; {REMAKE}.")
+    if (columns.sequences is None) == data.description.sequences:
+        said = "the manifest disagree on whether rows are frames of sequences"
+        raise DataError(f"{path} and {said}; {REMAKE}.")
     known = range(len(data.class_names or ()))
     if columns.classes is not None and not set(columns.classes.tolist()) <= set(known):
         raise DataError(f"{path} has a class that the manifest does not name; {REMAKE}.")
@@ -115,7 +118,7 @@ def _index_problems(folder: Path) -> Iterator[str]:
     """Look-up indexes are optional; where there is one, its digest must hold."""
     for index in sorted({path.with_suffix(".faiss") for path in folder.glob("index*.*")}):
         try:
-            record = read_sealed(index.with_suffix(".json"), "seal", always=False)
+            record = read_sealed(index.with_suffix(".json"), "seal", is_version_1)
             whole = file_digest(index) == record["sha256"]
         except (FileNotFoundError, ValueError, DataError, KeyError):
             whole = False

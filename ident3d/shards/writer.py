@@ -4,7 +4,7 @@ Images arrive in any order and are appended to a journal, each record with its c
 are there, the journal becomes an HDF5 file in `.work/`, is hashed, synced and given its
 final name: a shard under its final name is whole, and only then does the journal go.
 
-    OUT/train/shard-00000.h5             images, latents, rows (and classes)
+    OUT/train/shard-00000.h5             images, latents, rows (and classes, sequences)
     OUT/train/.work/shard-00000.journal  images stored so far; gone once the shard is whole
     OUT/train/.work/shard-00000.json     name, rows, bytes and SHA-256, until the manifest has them
     OUT/train/.work/shard-00000.lock     held by the process that writes the shard
@@ -42,6 +42,7 @@ class ShardWriter:
         description: What to write into the attributes.
         compress: Store one zstd chunk per image instead of one contiguous block.
         classes: Class number of every row, if there are classes.
+        sequences: Sequence of every row, if rows are frames of sequences.
 
     Raises:
         files.Busy: Another process holds the shard.
@@ -57,6 +58,7 @@ class ShardWriter:
         description: Description,
         compress: bool = False,
         classes: np.ndarray | None = None,
+        sequences: np.ndarray | None = None,
     ) -> None:
         self.path = Path(path)
         self.rows = np.asarray(rows, np.int64)
@@ -65,10 +67,12 @@ class ShardWriter:
         self.description = description
         self.compress = compress
         self.classes = None if classes is None else np.asarray(classes, np.int64)
+        self.sequences = None if sequences is None else np.asarray(sequences, np.int64)
         if len(self.rows) != len(self.latents):
             raise ValueError(f"`rows` has {len(self.rows)} rows, `latents` {len(self.latents)}.")
         shape_of_all = (len(self.rows), *self.shape)
-        self._columns = Columns(self.rows, self.latents, self.classes, None, shape_of_all)
+        known = (self.rows, self.latents, self.classes, None, shape_of_all, self.sequences)
+        self._columns = Columns(*known)
         self._identity = self._hash_settings()
         work = self.path.parent / ".work"
         work.mkdir(parents=True, exist_ok=True)
@@ -235,4 +239,5 @@ class ShardWriter:
         plain = [self.shape, self.compress, described]
         arrays = (self.rows, self.latents, self.classes)
         columns = [b"-" if array is None else array.tobytes() for array in arrays]
+        columns += [] if self.sequences is None else [self.sequences.tobytes()]
         return bytes.fromhex(sha256(json.dumps(plain, sort_keys=True).encode() + b"".join(columns)))

@@ -20,6 +20,7 @@ import ident3d
 from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.files import canonical_sha256
+from ident3d.outside import write_sealed
 from ident3d.shards import MANIFEST
 from ident3d.shards.verify import problems
 from tests.support.helpers import make_dataset, painted_row
@@ -70,6 +71,24 @@ def test_images_in_memory_are_the_same(data, monkeypatch):
     assert np.array_equal(data.pairs.images[:], positives)
     with pytest.raises(DataError, match="is missing"):  # a pickled copy has its own files to open
         copy.images[0]
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_images_are_read_into_memory_that_is_there(data, memory):
+    images = data.to_memory().images if memory else data.images
+    rows = np.array([5, 3, 19, -1])
+    together, apart = np.zeros((4, 8, 8, 3), np.uint8), np.zeros((9, 8, 8, 3), np.uint8)
+    images.read_into(rows, together)
+    images.read_into(rows, [apart[i] for i in (7, 0, 2, 4)])
+    assert np.array_equal(together, images[rows])
+    assert np.array_equal(apart[[7, 0, 2, 4]], together)
+    assert not apart[[1, 3, 5, 6, 8]].any()
+    before = together.copy()
+    with pytest.raises(IndexError, match="no row"):  # not the last one instead
+        images.read_into(np.array([1, 2, 3, 20]), together)
+    with pytest.raises(ValueError):
+        images.read_into(rows[:3], together[:2])
+    assert np.array_equal(together[2:], before[2:])
 
 
 def test_varying_factors(tmp_path):
@@ -202,7 +221,7 @@ def test_a_damaged_index_is_found(tmp_path, fault):
     data = make_dataset(tmp_path)
     (data.path / "index.faiss").write_bytes(b"content")
     digest = hashlib.sha256(b"content").hexdigest()
-    (data.path / "index.json").write_text(json.dumps({"sha256": digest}))
+    write_sealed(data.path / "index.json", {"sha256": digest}, "seal")
     assert not list(problems(data))
     if fault == "flip":
         (data.path / "index.faiss").write_bytes(b"cOntent")

@@ -16,30 +16,13 @@ from torchvision.transforms import v2
 
 from ident3d.augment import EachImage, simclr
 from ident3d.conditionals import Normal
-from ident3d.dataset import load
 from ident3d.loaders import ImageDataset, PairLoader
 from ident3d.pairs import Pairs
 from ident3d.pairs.epochs import BatchMaker
-from ident3d.rows import row_latents
-from ident3d.shards import Description, ShardWriter, write_manifest
+from tests.support.painted import BATCH, ROWS, make_loader, painted_rows, write_data
 
 # Four workers are more than this machine's cores, which torch warns of.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
-
-ROWS = 300
-BATCH = 16
-
-
-def painted(rows, size=8):
-    """Images that carry their row's number in their first pixel."""
-    images = np.full((len(rows), size, size, 3), 200, np.uint8)
-    images[:, 0, 0] = np.stack([rows & 255, rows >> 8 & 255, rows >> 16], axis=1)
-    return images
-
-
-def painted_rows(images):
-    """Read the numbers back, from (n, 3, H, W)."""
-    return (images[:, :, 0, 0].long() * torch.tensor([1, 256, 65536])).sum(1)
 
 
 @pytest.fixture(scope="module")
@@ -47,26 +30,6 @@ def data(tmp_path_factory):
     """A data set on disk, in shards of uneven size, with rendered positives."""
     root = tmp_path_factory.mktemp("painted")
     return write_data(root)
-
-
-def write_data(root):
-    description = Description(seed=0, pairs="normal:0.1")
-    latents = row_latents(0, "train", range(ROWS))
-    drawn = Normal(0.1).sample(latents, np.random.default_rng(0)).astype(np.float32)
-    for kind, values, first in (("shard", latents, 0), ("pairs", drawn, 100_000)):
-        for number, rows in enumerate(np.split(np.arange(ROWS), [70, 200])):
-            path = root / "train" / f"{kind}-{number:05d}.h5"
-            with ShardWriter(path, rows, values[rows], (8, 8, 3), description) as writer:
-                for position, image in enumerate(painted(rows + first)):
-                    writer.put(position, image)
-                writer.finish()
-    write_manifest(root, "train", description)
-    return load(root / "train")
-
-
-def make_loader(data, method="nearest", seed=0, negatives=None, **settings):
-    pairs = Pairs(data, Normal(0.1), seed, method=method, negatives=negatives)
-    return PairLoader(pairs, BATCH, **settings)
 
 
 def rows_of(batches):
@@ -176,8 +139,8 @@ def test_the_next_batch_is_read_while_one_is_in_use(data, monkeypatch):
     read = {step: threading.Event() for step in range(4)}
     make = BatchMaker.__call__
 
-    def spied(self, step):
-        batch = make(self, step)
+    def spied(self, step, allocate):
+        batch = make(self, step, allocate)
         read[step].set()
         assert threading.current_thread() is not threading.main_thread()
         return batch
@@ -193,10 +156,10 @@ def test_an_error_in_the_thread_reaches_the_loop_which_can_go_on(data, monkeypat
     expected = rows_of(make_loader(data))
     make, failing = BatchMaker.__call__, [2]
 
-    def broken(self, step):
+    def broken(self, step, allocate):
         if step in failing:
             raise OSError(f"step {failing.pop()}")
-        return make(self, step)
+        return make(self, step, allocate)
 
     monkeypatch.setattr(BatchMaker, "__call__", broken)
     loader, found = make_loader(data), []
@@ -312,11 +275,11 @@ RANDOM = {
 def test_torchvisions_random_transforms_draw_for_each_image(data, monkeypatch, name):
     ramp = np.broadcast_to(np.arange(64, dtype=np.uint8).reshape(1, 8, 8, 1), (BATCH, 8, 8, 3))
     gather = Pairs.gather
-    monkeypatch.setattr(
-        Pairs,
-        "gather",
-        lambda self, rows: gather(self, rows).map(lambda view: view._replace(images=ramp.copy())),
-    )
+
+    def ramps(self, rows, _):
+        return gather(self, rows).map(lambda view: view._replace(images=ramp.copy()))
+
+    monkeypatch.setattr(Pairs, "gather", ramps)
     first, again = (next(iter(make_loader(data, transform=RANDOM[name]))) for _ in range(2))
     assert first.anchors.images.shape == (BATCH, 3, 4, 4)
     assert crops_differ(first.anchors.images)

@@ -281,6 +281,7 @@ def test_anchors_do_not_depend_on_the_method():
     batches = [
         Pairs(data, None if method == "augmented" else "normal:0.2", 3, method=method).batch(60)
         for method in METHODS
+        if method != "time"  # whose anchors are the frames that another follows
     ]
     for batch in batches[1:]:
         np.testing.assert_array_equal(batch.anchors.rows, batches[0].anchors.rows)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from ident3d.render.plan import make_plan
-from ident3d.render.presets import PRESETS
+from ident3d.render.presets import quality
 from ident3d.render.spec import Spec
 
 from ident3d.scale.forecast import Site, Work, forecast, makespan, nodes_that_fill
@@ -56,7 +56,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_forecast_agrees_with_a_simulation_of_the_plan(name, tmp_path):
     cluster = CASES[name]
-    tasks = make_plan(tmp_path, Spec(PRESETS["draft"]), 10_000, 50, "").tasks()
+    tasks = make_plan(tmp_path, Spec(quality("draft", 224)), 10_000, 50, "").tasks()
     simulated = Simulation(tasks, cluster)
     # Every image once, every file once, whatever was lost on the way.
     assert simulated.rendered == 10_000
