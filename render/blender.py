@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from . import scene
+from .denoiser import Denoiser, read_passes, to_display
 from .materials import GROUND, GROUND_PLACE, LIGHTS, MATERIALS, Light, Material
-from .presets import Quality
+from .presets import SHARED, Quality
 from .scene import MESHES, SceneState, Vector, object_box
 from .teapot import Mesh
 
 GPU_TYPES = ("OPTIX", "CUDA", "HIP", "ONEAPI", "METAL")
-_CLOSEUP_MARGIN = 0.025  # of the image's side; the denoiser is less sure at the edge of a box
+_FILTER_MARGIN = 1  # pixels by which the pixel filter smears the teapot
+_DENOISER_MARGIN = 0.025  # of the side: a denoiser that sees the box alone is less sure at its edge
 _TARGA_HEADER = 18  # bytes before the pixels
 _TARGA_SIZE_AT = 12  # where in the header width and height stand
 
@@ -143,6 +145,10 @@ class Renderer:
         self._set_engine(quality, threads)
         self._set_device(gpu)
         self._set_output(resolution)
+        self._denoiser = None
+        if quality.denoiser == SHARED:
+            self._denoiser = Denoiser(resolution, quality.prefilter == "NONE", threads)
+        self._read = read_passes if self._denoiser else _read_targa
         self._closeup = self._add_closeup(quality)
 
     def apply(self, state: SceneState) -> None:
@@ -164,25 +170,23 @@ class Renderer:
         image = self._shoot(self.scene)
         if self._closeup:
             size, render = self._resolution, self._closeup.render
-            left, top, right, bottom = object_box(state, size, round(size * _CLOSEUP_MARGIN))
+            margin = _FILTER_MARGIN if self._denoiser else round(size * _DENOISER_MARGIN)
+            left, top, right, bottom = object_box(state, size, margin)
             # Blender cuts fractions of a pixel off, so a quarter guards whole ones from rounding.
             render.border_min_x, render.border_max_x = (left + 0.25) / size, (right + 0.25) / size
             render.border_min_y = (size - bottom + 0.25) / size
             render.border_max_y = (size - top + 0.25) / size
             if left < right and top < bottom:
                 image[top:bottom, left:right] = self._shoot(self._closeup)
-        return image
+        return to_display(self._denoiser(image)) if self._denoiser else image
 
     def _shoot(self, shot: Any) -> np.ndarray:
-        """Render a Blender scene and read what it saved."""
+        """Render a Blender scene and read what it saved: an image, or passes to be denoised."""
         with quiet(self._verbose):
             self.bpy.ops.render.render(write_still=True, scene=shot.name)
         # Not through the file object, whose buffer does not know that Blender has written.
-        saved = os.pread(self._file.fileno(), _TARGA_HEADER + 3 * self._resolution**2, 0)
-        width, height = struct.unpack_from("<HH", saved, _TARGA_SIZE_AT)
-        pixels = np.frombuffer(saved, np.uint8, 3 * width * height, _TARGA_HEADER)
-        # Targa stores blue first and the bottom row first.
-        return np.ascontiguousarray(pixels.reshape(height, width, 3)[::-1, :, ::-1])
+        file = self._file.fileno()
+        return self._read(os.pread(file, os.fstat(file).st_size, 0))
 
     def _add(self, name: str, data: Any) -> Any:
         thing = self.bpy.data.objects.new(name, data)
@@ -256,16 +260,18 @@ class Renderer:
         cycles.samples = quality.samples
         cycles.seed = 0  # the same noise in every image: a row's pixels depend on the row alone
         cycles.use_adaptive_sampling = False
-        cycles.use_light_tree = quality.light_tree
+        cycles.use_light_tree = quality.light_tree is True
         cycles.max_bounces = 0
         cycles.transparent_max_bounces = 8
         cycles.blur_glossy = 2.0
         cycles.pixel_filter_type, cycles.filter_width = "BLACKMAN_HARRIS", 1.5
-        cycles.use_denoising = True
-        cycles.denoiser = "OPENIMAGEDENOISE"
-        cycles.denoising_input_passes = "RGB_ALBEDO_NORMAL"
-        cycles.denoising_prefilter = quality.prefilter
-        cycles.denoising_quality = quality.denoiser
+        cycles.use_denoising = quality.denoiser != SHARED
+        self.scene.view_layers[0].cycles.denoising_store_passes = not cycles.use_denoising
+        if cycles.use_denoising:
+            cycles.denoiser = "OPENIMAGEDENOISE"
+            cycles.denoising_input_passes = "RGB_ALBEDO_NORMAL"
+            cycles.denoising_prefilter = quality.prefilter
+            cycles.denoising_quality = quality.denoiser
 
     def _set_device(self, gpu: Gpu | None) -> None:
         self.scene.cycles.device = "GPU" if gpu else "CPU"
@@ -277,13 +283,17 @@ class Renderer:
                 device.use = device.id == gpu.identity
 
     def _set_output(self, resolution: int) -> None:
-        """Have Blender save what it would save as PNG, with no time spent on compression."""
+        """Have Blender save what it would save as PNG, or passes, with no time for compression."""
         render = self.scene.render
         render.resolution_x = render.resolution_y = resolution
         render.resolution_percentage = 100
         render.dither_intensity = 0  # as released; dithering also doubles a compressed image
-        render.image_settings.file_format = "TARGA_RAW"
-        render.image_settings.color_mode = "RGB"
+        saved = render.image_settings
+        if self.scene.cycles.use_denoising:
+            saved.file_format, saved.color_mode = "TARGA_RAW", "RGB"
+        else:
+            saved.file_format, saved.color_depth = "OPEN_EXR_MULTILAYER", "32"
+            saved.exr_codec = "NONE"
         render.use_file_extension = False
         render.filepath = f"/dev/fd/{self._file.fileno()}"
         self.scene.view_settings.view_transform = "Standard"
@@ -301,5 +311,14 @@ class Renderer:
             return None
         closeup = self.scene.copy()  # of the same objects
         closeup.cycles.samples = quality.teapot_samples
+        closeup.cycles.use_light_tree = bool(quality.light_tree)
         closeup.render.use_border = closeup.render.use_crop_to_border = True
         return closeup
+
+
+def _read_targa(file: bytes) -> np.ndarray:
+    """Read an image that Blender saved, uint8 (H, W, 3)."""
+    width, height = struct.unpack_from("<HH", file, _TARGA_SIZE_AT)
+    pixels = np.frombuffer(file, np.uint8, 3 * width * height, _TARGA_HEADER)
+    # Targa stores blue first and the bottom row first.
+    return np.ascontiguousarray(pixels.reshape(height, width, 3)[::-1, :, ::-1])

@@ -189,7 +189,7 @@ def _begun(root: Path, split: str) -> dict[str, Any] | None:
     path = root / split / ".work" / "plan"
     if path.exists():
         try:
-            begun = read_sealed(path, always=False)
+            begun = read_sealed(path, older=lambda plan: plan.keys() == {"description", "counts"})
             Description.from_record(begun["description"])
             return begun | {"counts": list(map(int, begun["counts"]))}
         except (ValueError, KeyError, TypeError) as error:

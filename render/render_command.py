@@ -16,7 +16,7 @@ from ident3d.commands.options import (
     options_of,
     typed_words,
 )
-from ident3d.errors import DataError, choose, whole
+from ident3d.errors import DataError, whole
 from ident3d.factors import as_latents
 from ident3d.outside import read_npy
 from ident3d.progress import Tracker, duration
@@ -25,10 +25,9 @@ from ident3d.scale.job_array import SLURM, parse_share, sbatch_script
 from .build import Build
 from .cluster import render_on_cluster
 from .devices import DEVICES, count_cores, find_slots
-from .estimate import Estimate, estimate
-from .occupancy import find_occupancy
+from .estimate import Estimate, estimate, find_occupancy
 from .plan import Plan, ShardTask, begin, declare, make_plan
-from .presets import PRESETS
+from .presets import PRESETS, quality
 from .scene import HUES
 from .spec import Spec
 from .workers import WorkerPool, WorkerSlot
@@ -148,14 +147,14 @@ def slurm_script(options: RenderOptions, out: Path, size: int) -> str:
 
 def spec_of(options: RenderOptions) -> Spec:
     """Check the options and keep those that files depend on."""
-    quality = choose(PRESETS, options.preset, "preset")
-    if options.samples is not None:
-        quality = dataclasses.replace(quality, samples=options.samples)
-    whole(quality.samples, "samples", 1, 1 << 20)
     whole(options.resolution, "resolution", 8, 8192)
+    settings = quality(options.preset, options.resolution)
+    if options.samples is not None:
+        settings = dataclasses.replace(settings, samples=options.samples)
+    whole(settings.samples, "samples", 1, 1 << 20)
     whole(options.seed, "seed", -(2**63), 2**63 - 1)  # what a manifest holds
     return Spec(
-        quality=quality,
+        quality=settings,
         resolution=options.resolution,
         hue=options.hue,
         split=options.split,

@@ -8,7 +8,7 @@ from ident3d.progress import progress
 from ident3d.sheets import picture
 
 from .blender import Renderer
-from .presets import PRESETS
+from .presets import quality
 from .scene import scene_state
 
 # Where the other factors stand: the teapot low and turned to show spout and handle, and hues
@@ -35,7 +35,7 @@ def traversal(steps: int) -> np.ndarray:
 
 def render_traversal(steps: int, resolution: int) -> Image.Image:
     """Render a traversal of every factor and lay it out as one labelled picture."""
-    renderer = Renderer(PRESETS["standard"], resolution)
+    renderer = Renderer(quality("standard", resolution), resolution)
     latents = traversal(steps)
     grid = np.empty((len(FACTORS), steps, resolution, resolution, 3), np.uint8)
     with progress(len(FACTORS) * steps, "render", unit="image") as bar:

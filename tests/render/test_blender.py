@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ident3d.render import materials, scene
 from ident3d.render.blender import Renderer, find_gpus, quiet
-from ident3d.render.presets import PRESETS, Quality
+from ident3d.render.presets import Quality, quality
 from ident3d.render.scene import TEAPOT_SIZE, object_box, scene_state
 from ident3d.render.teapot import Mesh
 from PIL import Image
@@ -234,7 +234,7 @@ def test_more_samples_for_the_teapot_land_in_the_right_place():
 
 
 def test_published_is_as_released():
-    cycles = Renderer(PRESETS["published"], 8).scene.cycles
+    cycles = Renderer(quality("published", 8), 8).scene.cycles
     assert (cycles.samples, cycles.use_light_tree) == (512, False)
     assert (cycles.denoising_prefilter, cycles.denoising_quality) == ("ACCURATE", "HIGH")
     assert cycles.denoising_input_passes == "RGB_ALBEDO_NORMAL"

@@ -1,8 +1,8 @@
 import pytest
 from ident3d.render import render_command
 from ident3d.render.blender import Gpu
-from ident3d.render.occupancy import Occupancy, climb, fewest_samples, find_occupancy
-from ident3d.render.presets import PRESETS, Quality
+from ident3d.render.estimate import Occupancy, climb, fewest_samples, find_occupancy
+from ident3d.render.presets import Quality, quality
 from ident3d.render.workers import WorkerSlot
 
 from tests.support.cards import CardSettings
@@ -25,8 +25,8 @@ def test_the_card_is_full_and_not_crowded(preparation, sampling, workers, guess)
 
 
 def test_fewest_samples_keep_the_passes():
-    assert fewest_samples(PRESETS["standard"]).teapot_samples == 2
-    assert fewest_samples(PRESETS["published"]).teapot_samples == 0
+    assert fewest_samples(quality("standard", 224)).teapot_samples == 2
+    assert fewest_samples(quality("published", 224)).teapot_samples == 0
 
 
 @pytest.mark.slow

@@ -4,13 +4,13 @@ import json
 import numpy as np
 import pytest
 from ident3d.render.plan import begin, make_plan
-from ident3d.render.presets import PRESETS
+from ident3d.render.presets import quality
 from ident3d.render.spec import Spec
 
 from ident3d.errors import DataError
 from ident3d.shards import write_manifest
 
-SPEC = Spec(PRESETS["draft"], resolution=8)
+SPEC = Spec(quality("draft", 8), resolution=8)
 
 
 def fill(plan, tasks=None):
@@ -73,7 +73,7 @@ def test_a_data_set_does_not_shrink(tmp_path):
     [
         ({"hue": "published"}, r"hue injective \(now published\)"),
         ({"resolution": 16}, r"resolution 8 \(now 16\)"),
-        ({"quality": PRESETS["published"]}, r"samples \d+ \(now 512\)"),
+        ({"quality": quality("published", 8)}, r"samples \d+ \(now 512\)"),
         ({"seed": 1}, r"seed 0 \(now 1\)"),
         ({"pairs": "normal:0.1"}, r"pairs none \(now normal:0.1\)"),
         ({"factors": "x"}, r"factors x,y,.* \(now x\)"),

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 from ident3d.render.blender import Renderer
-from ident3d.render.presets import PRESETS
+from ident3d.render.presets import quality
 from ident3d.render.scene import scene_state
 
 from ident3d.dataset import load
@@ -137,7 +137,7 @@ def test_pairs_are_rendered_from_their_latents(tmp_path):
     render(tmp_path, *settings, "--compress")
     data = load(tmp_path / "train")
     assert data.pairs.conditional == "normal:0.1"
-    renderer = Renderer(replace(PRESETS["draft"], samples=1), 32, threads=1)
+    renderer = Renderer(replace(quality("draft", 32), samples=1), 32, threads=1)
     for images, latents in ((data.images, data.latents), (data.pairs.images, data.pairs.latents)):
         assert np.array_equal(images[:], [renderer.render(scene_state(row)) for row in latents])
     assert (data.latents != data.pairs.latents).all()

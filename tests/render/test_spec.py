@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
-from ident3d.render.presets import PRESETS
+from ident3d.render.presets import quality
 from ident3d.render.spec import Spec
 from scipy.stats import truncnorm
 
 from ident3d.factors import FACTORS
 from ident3d.rows import row_latents
 
-DRAFT = PRESETS["draft"]
+DRAFT = quality("draft", 224)
 
 
 def test_anchors_are_the_rows_latents():

@@ -7,9 +7,11 @@ ellipsoid under one light before a gradient, with noise that makes a PNG about a
 rendered one (23 KB). Only the pixels of 2,000 rows are on disk: row r has those of r mod 2,000.
 """
 
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 from ident3d.conditionals import Normal
-from ident3d.dataset import load
+from ident3d.dataset import PairedRows, load
 from ident3d.factors import FACTORS
 from ident3d.index import Index, open_index
 from ident3d.index.tuning import Queries, exact_nearest, share_found
@@ -59,6 +61,9 @@ class Folded:
 
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
         return self.images[rows % IMAGES]
+
+    def read_into(self, rows: np.ndarray, out: np.ndarray) -> None:
+        self.images.read_into(rows % IMAGES, out)
 
 
 def write(root: Path, latents: np.ndarray) -> np.ndarray:
@@ -158,21 +163,62 @@ def compare_lookups(data: SimpleNamespace, index: Index, released: Released) -> 
     )
 
 
-def compare_batches(data: SimpleNamespace, released: Released) -> None:
-    """Whole batches of 512 pairs, in one process; ours through the torch loader."""
-    loader = iter(PairLoader(Pairs(data, CONDITIONAL, seed=0), BATCH))
-    next(loader)
-    times = [
-        (seconds(lambda: released.batch(BATCH), 1), seconds(lambda: next(loader), 4))
-        for _ in range(3)
-    ]
-    slow, fast = (min(column) for column in zip(*times, strict=True))
-    line(
-        f"batches of {BATCH} pairs, {SIZE} px, s",
-        f"{slow:.3f}",
-        f"{fast:.3f}",
-        slow / fast,
-        "20",
+def timed(work: Callable[[], object], count: int, step: float = 0) -> list[float]:
+    """Time `count` calls, each followed by a step that leaves the cores alone, as a GPU's does."""
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        held = work()  # until the next one is there, as a loop's variable holds it
+        times.append(time.perf_counter() - start)
+        time.sleep(step)
+    del held
+    return times
+
+
+def compare_loops(data: SimpleNamespace, released: Released) -> None:
+    """Loops over batches of 512 pairs, from files in the page cache and from RAM.
+
+    Beside them random rows, which need no look-up, gathered into memory that is there already; the
+    same after the look-ups that the loader makes; and both gathered into fresh memory.
+    """
+    plain = statistics.median(timed(lambda: released.batch(BATCH), 12))
+    print(f"A batch of {BATCH} pairs at {SIZE} px in a loop, median and 95th percentile, ms")
+    print(f"(the released way: {1000 * plain:,.0f}):\n")
+    names = ["pairs, images", "ready", "found, ready", "found, fresh", "PairLoader"]
+    names += ["/ ready", "/ found, ready", "after a step of 50 ms", "faster than released"]
+    print(f"| {' | '.join(names)} |\n{'|---' * len(names)}|")
+    print("| goal | | | | | 1.5, 1.5 | 1.5, 1.5 | | 30 |")
+    for where in ("files", "RAM"):
+        if where == "RAM":
+            data.images.images.to_memory()
+        for method in ("exact", "nearest"):
+            ways = gathers(data, method)
+            timed(ways[-1], 5)
+            rounds = [[timed(way, 40) for way in ways] for _ in range(5)]
+            columns = [*np.concatenate(rounds, axis=1), timed(ways[-1], 40, step=0.05)]
+            ms = [1000 * np.percentile(times, [50, 95]) for times in columns]
+            ready, found, fresh, ours, waited = ms
+            cells = [ready, found, fresh, ours, ours / ready, ours / found, waited]
+            texts = [f"{median:.2f}, {late:.2f}" for median, late in cells]
+            row = [f"{method}, {where}", *texts, f"{1000 * plain / ours[0]:.0f} x"]
+            print(f"| {' | '.join(row)} |", flush=True)
+    pairs = Pairs(data, CONDITIONAL, 0, method="exact")
+    loader = PairLoader(pairs, BATCH, num_workers=2).forever()
+    times = 1000 * np.array(timed(loader.__next__, 46)[6:])
+    print(f"\nBy two workers, exact, RAM: {np.median(times):.2f}, {np.percentile(times, 95):.2f}.")
+
+
+def gathers(data: SimpleNamespace, method: str) -> tuple[Callable[[], object], ...]:
+    """Give ways to a batch: into ready memory, also after look-ups; into fresh; by the loader."""
+    pairs = Pairs(data, CONDITIONAL, 0, method=method)
+    rng, pool = np.random.default_rng(2), ThreadPoolExecutor(2)
+    memory = [np.zeros((BATCH, SIZE, SIZE, 3), np.uint8) for _ in range(2)]
+    read, read_fresh = data.images.read_into, data.images.__getitem__
+    return (
+        lambda: list(pool.map(read, rng.integers(ROWS, size=(2, BATCH)), memory)),
+        lambda: list(pool.map(read, pairs.draw(BATCH, rng), memory)),
+        lambda: list(pool.map(read_fresh, pairs.draw(BATCH, rng))),
+        PairLoader(pairs, BATCH).forever().__next__,
     )
 
 
@@ -199,7 +245,8 @@ def main() -> None:
         stored = load(root / "train")
         data = SimpleNamespace(
             latents=latents, images=Folded(stored.images), factors=FACTORS,
-            fingerprint="speed", classes=None, path=root, pairs=None,
+            fingerprint="speed", classes=None, path=root,
+            pairs=PairedRows(Folded(stored.images), latents, str(CONDITIONAL)),
         )  # fmt: skip
         size = np.mean([path.stat().st_size for path in (root / "png").iterdir()]) / 1024
         print(f"{ROWS:,} rows, {CONDITIONAL}, PNG files of {size:.1f} KB, {faiss.__version__=}\n")
@@ -209,13 +256,13 @@ def main() -> None:
         loaded = seconds(lambda: Index.load(data), 3)
         released = Released(latents, root / "png")
         print("| what | reference | ident3d | ratio | goal |\n|---|---|---|---|---|")
-        compare_batches(data, released)
         compare_lookups(data, index, released)
         compare_gathers(stored.images, images)
         print(
             f"\nIndex built and tuned in {built:.1f} s (goal 10), loaded in {loaded:.3f} s (0.2)."
         )
-        print(f"Certificate: {index.certificate}")
+        print(f"Certificate: {index.certificate}\n")
+        compare_loops(data, released)
 
 
 if __name__ == "__main__":
