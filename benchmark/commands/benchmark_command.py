@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # both take seconds to import
     from ..training.jobs import Job
 
 P = ParamSpec("P")
+MANY = 4  # published scores of a row: of more, a list shows what the leaderboard shows
 # name -> (where the click command lives, the line `ident3d benchmark --help` shows)
 COMMANDS = {
     name: (f"ident3d.benchmark.commands.{place}", line)
@@ -239,5 +240,8 @@ def _told(job: "Job", outcome: Path | Exception) -> bool:
 
 def _published(scores: "Published") -> str:
     from ..report.tables import show_pair
+    from ..scoring.scores import SHOWN
 
+    if len(scores) > MANY:  # a line has no room for more; --json has all
+        scores = {name: pair for name, pair in scores.items() if name in SHOWN}
     return ", ".join(f"{name} {show_pair(name, *pair)}" for name, pair in scores.items())

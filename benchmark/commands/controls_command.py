@@ -27,16 +27,17 @@ def controls(asked: RowOptions, ids: tuple[str, ...]) -> None:
     supervised rows have none of their own: they stand beside those of the row they belong to.
     """
     from ..results import Result, commit, environment
-    from ..training.control_run import data_settings, has_controls, run
+    from ..training.control_run import data_settings, has_controls, run, same_controls
+    from ..training.jobs import WORK
 
     picked = asked.pick(ids)
     rows = [(row, *found) for row, found in picked if found and has_controls(found[1])]
-    # A row that stands below another and differs from it in the loss alone shares its controls.
+    # A row that stands below another, and differs in loss or size alone, shares its controls.
     rows = [
         (row, tier_name, settings)
         for row, tier_name, settings in rows
         if not any(
-            row.id.startswith(f"{above.id}/") and data_settings(settings) == data_settings(its)
+            row.id.startswith(f"{above.id}/") and same_controls(settings, its)
             for above, _, its in rows
         )
     ]
@@ -51,7 +52,8 @@ def controls(asked: RowOptions, ids: tuple[str, ...]) -> None:
         pinned = settings.pinned()
         for seed in range(asked.seeds):
             where: dict[str, Any] = {"experiment": row.id, "tier": name, "seed": seed}
-            for fields in run(pinned, seed):
+            found = row.controls(pinned, seed, asked.out / WORK) if row.controls else None
+            for fields in found or run(pinned, seed):
                 fields["settings"] = data_settings(pinned) | fields["settings"]
                 result = Result(**shared | where | fields)
                 result.save(asked.out)

@@ -15,6 +15,7 @@ from ident3d.loaders import PairLoader, TensorBatch, as_tensor
 from ident3d.pairs import Pairs
 
 from ..encoders.baselines import BASELINES
+from ..losses import OBJECTIVES
 from ..settings.run_settings import ImageSettings
 from ..training.distributed import ALONE, Ranks
 from ..training.loop import Batch, Batches
@@ -35,7 +36,8 @@ class Splits:
         self.train = [load(Path(data.folder) / name) for name in data.splits]
         self.test = load(Path(data.folder) / data.test)
         self.columns = np.flatnonzero(varying(self.test.latents))
-        if len(self.columns) != settings.model.dim:
+        wider = data.pairs == "time" and settings.model.dim > len(self.columns)
+        if len(self.columns) != settings.model.dim and not wider:
             names = ", ".join(self.test.factors[i].name for i in self.columns)
             raise ValueError(
                 f"`dim` must be the number of factors that vary in {self.test.path}, which are "
@@ -99,8 +101,12 @@ class Splits:
 
     def _batch(self, processes: Sequence[TensorBatch]) -> Batch:
         views = [view for batch in processes for view in batch if view is not None]
+        images = tuple(view.images for view in views)
+        loss = OBJECTIVES.get(self.settings.loss.name)
+        if loss is not None and loss.reconstructs:
+            return Batch(images, torch.cat(images))
         latents = torch.cat([view.latents for view in views])[:, self.columns]
-        return Batch(tuple(view.images for view in views), latents)
+        return Batch(images, latents)
 
     def _check(self, split: Dataset, conditional: str) -> None:
         batch, way = self.settings.training.batch, self.settings.data.pairs

@@ -18,6 +18,9 @@ from ident3d.errors import choose
 from ..settings.run_settings import Model
 from ..training.shared_norm import SharedBatchNorm2d
 from .heads import make_head
+from .pixels import Pixels
+from .principal import Principal, components
+from .projected import PROJECTED
 
 SLOPE = 0.01  # of every leaky ReLU of ours
 # sigmoid(1.7 x) is close to the normal distribution's function, so whitened features start out
@@ -27,23 +30,6 @@ COARSE = 16  # pixels along each side that `compact` looks at
 COMPONENTS = 4  # principal components that it keeps for each factor
 NOISE = 0.4  # added to them in training, in units of their deviation
 WIDTH = 128  # of its hidden layers
-
-
-class Pixels(nn.Module):
-    """Images whose channels have mean 0 and deviation 1, as those of `sample` have it."""
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, sample: Tensor) -> None:
-        super().__init__()
-        floats = to_float(sample)
-        self.register_buffer("mean", floats.mean((0, 2, 3), keepdim=True))
-        self.register_buffer("std", floats.std((0, 2, 3), keepdim=True).clamp(min=1e-3))
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return float (n, 3, H, W)."""
-        return (to_float(images) - self.mean) / self.std
 
 
 class Components(nn.Module):
@@ -143,12 +129,64 @@ def resnet18(dim: int, head: nn.Module) -> nn.Sequential:
     return nn.Sequential(body, nn.LeakyReLU(SLOPE), nn.Linear(10 * dim, dim), head)
 
 
+class Strided(nn.Sequential):
+    """The convolutions of SlowVAE's encoder, for masks of 64 x 64 pixels, to `outputs` numbers.
+
+    It looks at one channel: masks are grey. Weights start as released, normal of He's variance.
+    """
+
+    def __init__(self, outputs: int) -> None:
+        layers: list[nn.Module] = []
+        for before, after in ((1, 32), (32, 32), (32, 64), (64, 64)):
+            layers += [nn.Conv2d(before, after, 4, 2, 1), nn.ReLU()]
+        layers += [nn.Conv2d(64, 256, 4), nn.ReLU(), nn.Flatten(), nn.Linear(256, outputs)]
+        super().__init__(*layers)
+        for layer in layers:
+            if isinstance(layer, nn.Conv2d | nn.Linear):
+                nn.init.kaiming_normal_(layer.weight)
+                assert layer.bias is not None  # it has one unless told otherwise
+                nn.init.zeros_(layer.bias)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return (n, outputs)."""
+        return super().forward(to_float(images)[:, :1])
+
+
+class PosteriorMeans(nn.Module):
+    """A backbone of 2 d outputs, means and log-variances: both in training, else the means."""
+
+    def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return (n, 2 d) in training, (n, d) otherwise."""
+        found = self.backbone(images)
+        return found if self.training else self.head(found.chunk(2, dim=1)[0])
+
+
 def _mlp(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
     return mlp(model.dim, head, inputs=sample.shape[1], widths=model.widths)
 
 
 def _whitened(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
     return Whitened(sample, head, model.widths or (64, 64, 64), SPREAD[model.space])
+
+
+def _rotated(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
+    """Return `whitened` with one linear map more before its head, the identity at the start.
+
+    To turn the axes of `whitened`, all weights of two layers must agree; here `dim` squared do it.
+    """
+    turn = nn.Linear(model.dim, model.dim, bias=False)
+    nn.init.eye_(turn.weight)
+    return _whitened(model, nn.Sequential(turn, head), sample)
+
+
+def _principal(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
+    widths = model.widths or (WIDTH, WIDTH)
+    bend = mlp(model.dim, nn.Identity(), inputs=components(sample), widths=widths)
+    return Principal(sample, model.dim, head, bend)
 
 
 def _resnet18(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
@@ -172,11 +210,34 @@ def _compact(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
     return nn.Sequential(Components(sample, count), *body)
 
 
+def _strided(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
+    _check_masks(model, sample)
+    return nn.Sequential(Strided(model.dim), head)
+
+
+def _strided_posterior(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
+    _check_masks(model, sample)
+    return PosteriorMeans(Strided(2 * model.dim), head)
+
+
+def _check_masks(model: Model, sample: Tensor) -> None:
+    if model.widths is not None or tuple(sample.shape[1:]) != (3, 64, 64):
+        raise ValueError(
+            f"`encoder` {model.encoder} takes images of 64 x 64 pixels and has its own widths; "
+            f"got {tuple(sample.shape[1:])} and widths {model.widths}."
+        )
+
+
 ENCODERS: dict[str, Callable[[Model, nn.Module, Tensor], nn.Module]] = {
     "mlp": _mlp,
     "whitened": _whitened,
+    "rotated": _rotated,
+    "principal": _principal,
     "resnet18": _resnet18,
     "compact": _compact,
+    "strided": _strided,
+    "strided-posterior": _strided_posterior,
+    **PROJECTED,
 }
 
 

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from ident3d.errors import DataError, hint
 
 from .. import methods
+from ..sequences import table3
 from ..settings.composed import Composed
 from ..settings.experiment import Experiment
 from ..settings.run_settings import ImageSettings
@@ -13,7 +14,9 @@ from ..settings.tiers import TIERS as SIZES
 from ..settings.tiers import find_tier
 from . import aninfonce as aninfonce_rows
 from . import corners as corner_rows
+from . import digits as digit_rows
 from . import marginal as marginal_rows
+from . import readouts as readout_rows
 from . import self_negatives as negative_rows
 from . import table4
 from . import tables_1_2 as table_rows
@@ -22,16 +25,23 @@ TIERS = {name: tier.words for name, tier in SIZES.items()}
 FAMILIES = {
     "table1": "Table 1: identifiability up to affine maps (R2), Zimmermann et al. 2021",
     "table2": "Table 2: identifiability up to permutations (MCC), Zimmermann et al. 2021",
+    "table3": "Table 3: KITTI Masks (MCC), Zimmermann et al. 2021",
     "self-negatives": "Study: an anchor among its own negatives, as released, or not",
     "corners": "Study: rows 3 to 5 of table 2 by steps and batch",
     "marginal": "Figure: a marginal that is not uniform, Zimmermann et al. 2021",
     "aninfonce": "AnInfoNCE, Rusak et al. 2024",
+    "digits": "AnInfoNCE where a VAE draws digits: figure 3 of Rusak et al. 2024",
+    "readout": "Table 1 of Rusak et al. 2024: what augmentation and class are read off",
+    "content-style": "Classes and factors of data that has both, by augmentations",
+    "augmentation-audit": "Study: what SimCLR's augmentations do to known latents",
     "table4": "Tables 4 and 5: 3DIdent, Zimmermann et al. 2021, and more rows on the same data",
 }
+ROWS = (
+    *(table_rows, table3, negative_rows, corner_rows, marginal_rows, aninfonce_rows, digit_rows),
+    *(readout_rows, table4),
+)
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.id: experiment
-    for rows in (*(table_rows, negative_rows, corner_rows, marginal_rows, aninfonce_rows, table4),)
-    for experiment in rows.EXPERIMENTS
+    experiment.id: experiment for rows in ROWS for experiment in rows.EXPERIMENTS
 }
 
 
@@ -83,17 +93,18 @@ def pick_tier(
 
 
 def _needed(experiment: Experiment, tier: str, refused: tuple[Composed, str]) -> str:
-    """Say what an image experiment lacks in its smallest tier, and how to make it."""
+    """Say what an experiment lacks in its smallest tier; of images, how to make it."""
     (settings, reason), size = refused, SIZES[tier].images
-    assert isinstance(settings, ImageSettings) and size is not None
+    missing = f"{experiment.id} has no data for its smallest tier, {tier} ({reason})"
+    if experiment.supply:
+        return f"{missing}; {experiment.supply}"
+    if not isinstance(settings, ImageSettings) or size is None:
+        return f"{experiment.id} has no data for its tier {tier}: {reason}."
     pairs = zip(settings.data.splits, settings.data.conditionals, strict=False)
     splits = [f"{split} --size {size.rows[0]} --pairs {words}" for split, words in pairs]
     splits.append(f"{settings.data.test} --size {size.rows[1]}")
     commands = " and ".join(f"`ident3d render DATA --split {s} {size.look}`" for s in splits)
-    return (
-        f"{experiment.id} has no data for its smallest tier, {tier} ({reason}); make it by "
-        f"{commands} and add --data DATA, or name another --tier."
-    )
+    return f"{missing}; make it by {commands} and add --data DATA, or name another --tier."
 
 
 def published(experiment: str) -> dict[str, tuple[float, float | None]]:

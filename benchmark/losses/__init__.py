@@ -17,6 +17,7 @@ from .ensemble import Ensemble, Pooled, ensemble, pooled
 from .infonce import InfoNCE, infonce
 from .objective import Objective
 from .similarities import SIMILARITIES, Dot, Importance, Lp, Metric, make_similarity
+from .slow_vae import SlowVAE, slow_vae
 from .spectral import Spectral, spectral
 from .supervised import Supervised, supervised
 from .tricl import TriCL, tricl
@@ -24,7 +25,7 @@ from .tricl import TriCL, tricl
 __all__ = [
     "LOSSES", "OBJECTIVES", "SIMILARITIES", "Dot", "Importance", "InfoNCE", "Lp", "Metric",
     "Objective", "alignment_uniformity", "ensemble", "infonce", "make_objective",
-    "make_similarity", "pooled", "spectral", "supervised", "tricl",
+    "make_similarity", "pooled", "slow_vae", "spectral", "supervised", "tricl",
 ]  # fmt: skip
 
 OBJECTIVES: dict[str, type[Objective]] = {
@@ -35,6 +36,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "ensemble": Ensemble,
     "pooled": Pooled,
     "supervised": Supervised,
+    "slow-vae": SlowVAE,
 }
 LOSSES = {name: objective.function for name, objective in OBJECTIVES.items()}
 

@@ -23,6 +23,7 @@ class Objective(nn.Module):
 
     function: ClassVar[Callable[..., Tensor]]  # the loss without its settings
     prescribed: ClassVar[str | None] = None  # the similarity, where the loss leaves no choice
+    reconstructs: ClassVar[bool] = False  # whether it gets all views' images as `latents`
 
     def __init__(self, settings: Loss, dim: int, processes: int = 1) -> None:
         super().__init__()

@@ -24,6 +24,7 @@ WORDS = {
     "space": "latents on {ours}, not {theirs}",
     "lr": "learning rate {ours}, not {theirs}",
     "schedule": "schedule {ours}, not {theirs}",
+    "precision": "precision {ours}, not {theirs}",
     "tau": "tau {ours}, not {theirs}",
     "negatives": "negatives among {ours}, not {theirs}",
 }
@@ -55,7 +56,13 @@ def _differences(ours: Settings, paper: Settings, data: Settings) -> Iterator[st
         if FOLLOWS.get(name) not in differ:
             words = "{ours} of {theirs} factors" if images and name == "dim" else WORDS[name]
             yield words.format(ours=_short(ours[name]), theirs=_short(paper[name]))
-    if images and data.get("resolution", PUBLISHED_PIXELS) != PUBLISHED_PIXELS:
+    if made_by := data.get("made_by"):
+        yield f"data of our own making ({_short(made_by)})"
+    if (
+        images
+        and paper["pairs"] != "time"
+        and data.get("resolution", PUBLISHED_PIXELS) != PUBLISHED_PIXELS
+    ):
         yield f"{_short(data['resolution'])} px, not {PUBLISHED_PIXELS}"
 
 

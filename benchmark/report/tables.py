@@ -14,7 +14,7 @@ from ..results import Result
 from ..scoring import AS_RELEASED, PROTOCOLS
 from ..scoring.chance import TABLE as CHANCE
 from ..scoring.controls import METHODS
-from ..scoring.scores import SCORES, SHOWN, describe
+from ..scoring.scores import SCORES, describe
 
 Numbers = Mapping[str, tuple[float, float | None]]  # score -> mean, std
 Published = Callable[[str], Numbers]  # of an experiment's id, as fractions of 1
@@ -76,8 +76,10 @@ class Row:
 
     def chance(self, score: str) -> tuple[float, float] | None:
         """Mean and 95th percentile of a score under random rotations; None if not known."""
-        dim = len(self.first.factors or self.first.correlation or ())
-        return CHANCE.get(dim) if score == "mcc" else None
+        known, correlation = self.first.factors, self.first.correlation or ()
+        if known and correlation and len(correlation[0]) > len(known):
+            return None  # of more dimensions than factors the best are picked
+        return CHANCE.get(len(known or correlation)) if score == "mcc" else None
 
     def above_chance(self, score: str) -> str:
         """Say where a score stands between chance and one; empty if that is not known."""
@@ -161,7 +163,9 @@ def build(
 def _table(family: str, tier: str, rows: Sequence[Row], title: Callable[[str], str]) -> Table:
     present = {name for row in rows for name in row.score_names}
     stated = frozenset(name for row in rows for name in row.published)
-    scores = tuple(name for name in SHOWN if name in present | stated)
+    ranks = "mcc_spearman" in stated
+    columns = [name for name, known in SCORES.items() if known.shown or (ranks and known.beside)]
+    scores = tuple(name for name in columns if name in present | stated)
     ordered, seen = [], set()
     for row in sorted(rows, key=lambda row: _order(row, scores)):
         beside = tuple(id(control) for control in row.controls)

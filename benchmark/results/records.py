@@ -58,6 +58,8 @@ def data_fields(data: Dataset) -> dict[str, Any]:
         "rows": len(data),
         "fingerprint": data.fingerprint,
         "resolution": data.images.shape[1],
+        # A stand-in is told from what was published.
+        **{name: data.settings[name] for name in ("made_by",) if name in data.settings},
     }
 
 

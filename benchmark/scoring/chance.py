@@ -9,7 +9,7 @@ python -m ident3d.benchmark.scoring.chance  # computes TABLE again and prints it
 
 import numpy as np
 
-from ident3d.metrics import match_columns
+from ident3d.metrics import match_columns, mcc
 
 DRAWS, SEED = 20_000, 0
 # factors -> mean and 95th percentile of MCC over random rotations, by the command above
@@ -44,6 +44,24 @@ def simulate(dim: int, draws: int, rng: np.random.Generator) -> np.ndarray:
         rotation = np.abs(np.linalg.qr(rng.normal(size=(dim, dim)))[0])
         found[draw] = rotation[match_columns(rotation)].mean()
     return found
+
+
+def turned_mcc(
+    z: np.ndarray, z_hat: np.ndarray, draws: int = 50, seed: int = SEED
+) -> dict[str, float]:
+    """Return mean and 95th percentile of the Spearman MCC of a representation turned at random.
+
+    It holds what the representation holds, on axes that nothing chose. Where a model has more
+    dimensions than there are factors, and keeps more than the factors, no table has its chance.
+    """
+    rng = np.random.default_rng(seed)
+    size = z_hat.shape[1]
+    turns = (np.linalg.qr(rng.normal(size=(size, size)))[0] for _ in range(draws))
+    found = [mcc(z, z_hat @ turn, method="spearman") for turn in turns]
+    return {
+        "mcc_turned": float(np.mean(found)),
+        "mcc_turned_95": float(np.quantile(found, 0.95)),
+    }
 
 
 def _table() -> str:

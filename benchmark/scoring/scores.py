@@ -67,6 +67,7 @@ class Score:
     percent: bool = True  # a fraction of 1 that people read in percent
     bar: bool = True  # if in percent: between 0 and 1, the more the better
     shown: bool = False  # a column of the leaderboard; the others stand on the methods' pages
+    beside: bool = False  # a column where the Spearman MCC is what is published
     meaning: str = ""  # said on the leaderboard
 
 
@@ -76,6 +77,7 @@ _MATCH = (
     "one-to-one match. Of more dimensions than factors the best are picked, so a wide "
     "representation scores higher by chance."
 )
+_TURNED = "The same representation turned at random, 50 times: its MCC if nothing chose the axes."
 _ISOMETRY = (
     "Smallest over largest singular value of the affine map from factors to representation: "
     "1 if all directions are stretched alike."
@@ -85,13 +87,38 @@ _GAP = (
     "Loss reached above that of the true latents on the same batches, relative to it. Well above "
     "0: not optimised. Below 0: the loss prefers something else to the truth."
 )
+_CLASS = "Accuracy of a linear classifier of classes; chance is `chance_class` of the record."
+_READ = (
+    "Mean accuracy of linear classifiers that tell whether a view was made grey, or its "
+    "brightness, contrast, saturation or hue changed; chance is 50."
+)
+_KERNEL = "Mean over factors of R² by kernel ridge; chance is 0."
 SCORES = {
     score.name: score
     for score in (
         Score("r2", "R²", linear, shown=True, meaning=_LINE),
         Score("mcc", "MCC", matching, shown=True, meaning=_MATCH),
         Score("loss_gap", "Loss gap", bar=False, shown=True, meaning=_GAP),
-        Score("mcc_spearman", "MCC (Spearman)", matching),
+        Score("mcc_spearman", "MCC (Spearman)", matching, beside=True, meaning=_MATCH),
+        Score("mcc_turned", "MCC (Spearman), turned at random", beside=True, meaning=_TURNED),
+        Score("mcc_turned_95", "the same, 95th percentile"),
+        Score("mcc_spearman_train", "MCC (Spearman) train"),
+        *(
+            Score(f"{name}_{kind}", f"{words}, {kind}", shown=True, meaning=meaning)
+            for kind in ("backbone", "projected")
+            for name, words, meaning in (
+                ("class", "Class", _CLASS),
+                ("augmentations", "Augmentations", _READ),
+                ("kernel_r2", "kernel R²", _KERNEL),
+            )
+        ),
+        *(
+            Score(f"{name}_{kind}", f"{name}, {kind}")
+            for kind in ("backbone", "projected")
+            for name in ("grayscale", "brightness", "contrast", "saturation", "hue")
+        ),
+        Score("chance_class", "class by chance", bar=False),
+        Score("chance_augmentations", "augmentation by chance", bar=False),
         Score("isometry", "Isometry", isometry, meaning=_ISOMETRY),
         Score("distance_correlation", "Distances", isometry, meaning=_DISTANCES),
         Score("r2_per_factor", "R² per factor", linear),
@@ -107,6 +134,7 @@ SCORES = {
         Score("mcc_block", "MCC block"),
         Score("mcc_noise", "MCC, axes of the noise"),
         Score("accuracy_domain", "accuracy domain"),
+        Score("accuracy_knn", "kNN accuracy"),
         Score("metric_error", "error of L, matched", bar=False),
         Score("metric_error_sorted", "error of L, both sorted", bar=False),
     )

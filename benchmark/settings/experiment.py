@@ -1,6 +1,6 @@
 """What an experiment is: settings for each tier, published numbers, and the code that runs it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,9 @@ class Experiment:
         published: Score -> (mean, std); std None where the paper gives none.
         plan: `plan(settings)` tells in words what a run would cost.
         check: `check(settings)` raises if the data that a run needs is not there.
+        controls: `controls(settings, seed, work)` yields the fields of the records of its controls
+            and may keep files in the folder `work`; None: those of `control_run`.
+        supply: How to get the data of its smaller tiers, where no render makes it.
         source: Where the published scores come from, for people.
         notes: What people must know of a tier: which of paper and released code it follows where
             they differ, and what it takes from the truth. `note` adds what settings show.
@@ -40,6 +43,8 @@ class Experiment:
     published: Published = field(default_factory=dict)
     plan: Callable[[Any], str] | None = None
     check: Callable[[Any], object] | None = None
+    controls: Callable[[Any, int, Path], Iterable[Fields]] | None = None
+    supply: str = ""
     source: str = "paper"
     notes: Mapping[str, str] = field(default_factory=dict)
 

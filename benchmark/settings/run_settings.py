@@ -89,6 +89,9 @@ class Loss:
     self_negative: bool = added(False)  # keep a pair's own anchor among its negatives
     root: bool = added(False)  # compare by a norm, not by its power
     anchors_only: bool = added(False)  # supervise anchors alone, as released, not all views
+    beta: float = added(1.0)  # SlowVAE: weight of the divergence from a standard normal prior
+    gamma: float = added(10.0)  # SlowVAE: weight of the Laplace prior in time
+    rate: float = added(6.0)  # SlowVAE: of that prior, the inverse of its scale
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,12 +16,12 @@ from ..data.synthetic import MIXING, SCORING, Process, as_tensor, stream
 from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
 from ..results.records import image_fields
-from ..scoring import AS_RELEASED, HELD_OUT, PROTOCOLS, QUICK, scored_rows
+from ..scoring import PROTOCOLS, QUICK, scored_rows
 from ..scoring.controls import CONTROLS, IDENTITY, UNTRAINED, coarse
 from ..scoring.embedding import embed as embed_images
 from ..settings.composed import Composed, plain
 from ..settings.run_settings import ImageSettings, SyntheticSettings
-from .image_run import start_size
+from .image_run import protocols_of, start_size
 from .pixel_run import pixel_fields
 from .synthetic_run import build, embed, records
 
@@ -59,6 +59,15 @@ def data_settings(settings: Composed) -> dict[str, Any]:
     return {name: value for name, value in plain(settings).items() if name not in other}
 
 
+def same_controls(settings: Composed, other: Composed) -> bool:
+    """Whether the controls of two rows are the same: no score sees how large a space is."""
+    one, two = (
+        {k: v for k, v in data_settings(its).items() if k not in ("size", "learnable", "size_as")}
+        for its in (settings, other)
+    )
+    return one == two
+
+
 def _synthetic(settings: SyntheticSettings, seed: int) -> Iterator[Fields]:
     torch.manual_seed(seed)
     process = Process.read(settings)
@@ -81,7 +90,7 @@ def _synthetic(settings: SyntheticSettings, seed: int) -> Iterator[Fields]:
     def scored(name: str, words: str, make: Callable[[], np.ndarray]) -> Iterator[Fields]:
         began = time.monotonic()
         z_hat = make()
-        shared = _shared(name, {"words": words}, time.monotonic() - began)
+        shared = control_fields(name, {"words": words}, time.monotonic() - began)
         yield from (found | shared for found in records(process, z, z_hat, {}))
 
     yield from scored(IDENTITY, "the observations as they are", lambda: as_is)
@@ -97,16 +106,16 @@ def _images(settings: ImageSettings, seed: int) -> Iterator[Fields]:
     torch.manual_seed(seed)
     data, dim = Splits(settings), settings.model.dim
     rng = stream(seed, STREAM)
-    for protocol in (AS_RELEASED, HELD_OUT):
+    for protocol in protocols_of(settings):
         found, facts = pixel_fields(data.test, protocol)
-        yield found | _shared(IDENTITY, facts, found["seconds"])
+        yield found | control_fields(IDENTITY, facts, found["seconds"])
     encoder = make_encoder(settings.model, data.sample(), start_size(settings))
     words = {"words": "the row's encoder before its first step"}
-    for protocol in (AS_RELEASED, HELD_OUT):
+    for protocol in protocols_of(settings):
         rows, began = scored_rows(protocol, len(data.test)), time.monotonic()
         in_training = PROTOCOLS[protocol].train_mode
         z_hat = embed_images(encoder, data.test.images, rows=rows, train_mode=in_training)
-        shared = _shared(UNTRAINED, words, time.monotonic() - began)
+        shared = control_fields(UNTRAINED, words, time.monotonic() - began)
         yield image_fields(data.test, z_hat, protocol, names=QUICK) | shared
     anchors, positives = _coarse_pairs(data, seed)
     test = embed_images(lambda images: coarse(images, SIDE), data.test.images).astype(np.float64)
@@ -117,8 +126,8 @@ def _images(settings: ImageSettings, seed: int) -> Iterator[Fields]:
             "words": f"{control.words}; {len(anchors):,} pairs",
             "observations": f"pixels averaged to {SIDE} x {SIDE}",
         }
-        shared = _shared(control.name, facts, time.monotonic() - began)
-        for protocol in (AS_RELEASED, HELD_OUT):
+        shared = control_fields(control.name, facts, time.monotonic() - began)
+        for protocol in protocols_of(settings):
             rows = scored_rows(protocol, len(data.test))
             yield image_fields(data.test, z_hat[rows], protocol, names=QUICK) | shared
 
@@ -140,7 +149,8 @@ def _embedded(embed: Callable[..., np.ndarray], *arguments: Any) -> Callable[[],
     return lambda: embed(*arguments)
 
 
-def _shared(name: str, facts: dict[str, str], seconds: float) -> Fields:
+def control_fields(name: str, facts: dict[str, str], seconds: float) -> Fields:
+    """Return what the records of a control have beside its scores; `facts` say what was done."""
     return {
         "method": f"Control: {name}",
         "control": True,

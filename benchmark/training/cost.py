@@ -2,7 +2,7 @@
 
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,18 @@ from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
 from ..losses import make_objective
 from ..settings.experiment import Experiment
-from ..settings.run_settings import ImageSettings, SyntheticSettings
+from ..settings.run_settings import ImageSettings, Loss, Model, SyntheticSettings, Training
 from .gradients import backward, group_rows
 from .loop import make_optimizer, pick_device
 
 ROWS = 250_000  # of the published data set, where there is no data yet
 SIDE = 224
+FRAMES = 64  # pixels along the sides of a published mask
 MEASURED = 32  # images of the measured piece
 SHORT = (10, 40)  # steps of trial runs; both have all their evaluations
 FLOAT = 4  # bytes
 # Peak memory of a training step in floats per input pixel, at 224 px; others count as most.
-ACTIVATIONS = {"resnet18": 150, "compact": 10}
+ACTIVATIONS = {"resnet18": 150, "compact": 10, "strided": 40, "strided-posterior": 80}
 
 
 @dataclass(frozen=True)
@@ -52,36 +53,64 @@ def image_cost(settings: ImageSettings) -> Cost:
     training, data = settings.training, settings.data
     side, rows, where = _data(settings)
     views = 2 * len(data.conditionals) + data.hard_count
-    images = training.batch * views
-    piece = min(training.micro_batch or images, images)
     lines = [f"data: {where}", f"pairs: {data.pairs}, {', '.join(data.conditionals)}"]
     if settings.loss.name in BASELINES:
         return Cost(0.0, 0.0, 0.0, (*lines, "no training"))
+    return training_cost(
+        settings.model, settings.loss, training, lines, side, rows, views, len(data.conditionals)
+    )
+
+
+def training_cost(
+    model: Model,
+    loss: Loss,
+    training: Training,
+    lines: Sequence[str],
+    side: int,
+    rows: int,
+    views: int = 2,
+    processes: int = 1,
+) -> Cost:
+    """Measure one piece of a step, and scale up.
+
+    Args:
+        model: What is trained.
+        loss: By what.
+        training: How long.
+        lines: What is said of the data.
+        side: Pixels along an image.
+        rows: Of the data.
+        views: Of each pair and its hard negatives.
+        processes: That make pairs.
+    """
+    images = training.batch * views
+    piece = min(training.micro_batch or images, images)
     device = pick_device(training.device)
-    seconds, parameters = _measure(settings, side, views, piece)
+    seconds, parameters = _measure(model, loss, training, side, views, piece, processes)
     # Pieces are embedded twice: once for the loss, once for their gradients.
     passes = 4 / 3 if piece < images else 1.0
     total = training.steps * images * seconds * passes
-    activations = piece * side**2 * ACTIVATIONS.get(settings.model.encoder, 150) * FLOAT
+    activations = piece * side**2 * ACTIVATIONS.get(model.encoder, 150) * FLOAT
     memory = activations + 4 * parameters * FLOAT + 3 * images * side**2 * 3
     disk = rows * side**2 * 3
     epochs = training.steps * training.batch / rows
-    lines += [
+    words = [
+        *lines,
         f"steps: {training.steps:,}, each {training.batch} pairs ({images:,} images), "
         f"in pieces of {piece:,}; {epochs:,.1f} passes over the data",
-        f"encoder: {settings.model.encoder}, {parameters / 1e6:.1f} million weights, "
+        f"encoder: {model.encoder}, {parameters / 1e6:.1f} million weights, "
         f"{training.precision} on {device}",
         f"memory: about {size(memory)} to train (set micro_batch to need less)",
         f"disk: {size(disk)} of images, {size(3 * parameters * FLOAT)} for a checkpoint",
         f"time: {duration(total)} on {device}, at {1 / (seconds * passes):,.0f} images/s as "
         f"measured; a checkpoint every {training.checkpoint_seconds:.0f} s, to resume from",
     ]
-    return Cost(total, memory, training.steps * images * side**2 * 3, tuple(lines))
+    return Cost(total, memory, training.steps * images * side**2 * 3, tuple(words))
 
 
 def run_cost(experiment: Experiment, settings: Any) -> Cost:
     """Tell what one run of an experiment would cost, by a short trial."""
-    if experiment.plan is not None:
+    if isinstance(settings, ImageSettings):
         return image_cost(settings)
     if isinstance(settings, SyntheticSettings):
         return short_run_cost(experiment.run, settings)
@@ -96,7 +125,9 @@ def short_run_cost(run: Callable[..., Any], settings: SyntheticSettings) -> Cost
         began = time.perf_counter()
         run(settings.with_(steps=steps), 0, None, "trial")
         seconds.append(time.perf_counter() - began)
-    step = max(0.0, seconds[1] - seconds[0]) / (SHORT[1] - SHORT[0])
+    longer = seconds[1] - seconds[0]
+    # Where a busy machine held up the shorter one, all of the longer one's time is its steps'.
+    step = longer / (SHORT[1] - SHORT[0]) if longer > 0 else seconds[1] / SHORT[1]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
     return Cost(seconds[0] + (training.steps - SHORT[0]) * step, memory, 0.0)
 
@@ -107,27 +138,30 @@ def _data(settings: ImageSettings) -> tuple[int, int, str]:
     try:
         found = load(Path(folder) / settings.data.splits[0])
     except (DataError, OSError):
-        missing = f"{folder} is not there yet; taken as {ROWS:,} images of {SIDE} px"
-        return SIDE, ROWS, missing
+        side = FRAMES if settings.data.pairs == "time" else SIDE
+        missing = f"{folder} is not there yet; taken as {ROWS:,} images of {side} px"
+        return side, ROWS, missing
     side, rows = found.resolution[0], len(found)
     return side, rows, f"{found.path}, {rows:,} rows of {side} px"
 
 
-def _measure(settings: ImageSettings, side: int, views: int, piece: int) -> tuple[float, int]:
+def _measure(
+    model: Model, loss: Loss, training: Training, side: int, views: int, piece: int, processes: int
+) -> tuple[float, int]:
     """Return seconds per image, forward and backward, and the number of weights."""
     torch.manual_seed(0)
-    training, dim = settings.training, settings.model.dim
+    dim = model.dim
     device = pick_device(training.device)
     count = min(piece, MEASURED)
     pixels = np.random.default_rng(0).integers(0, 256, (count, side, side, 3), np.uint8)
     images = as_tensor(pixels).to(device)
-    encoder = make_encoder(settings.model, images, 1.0).to(device)
+    encoder = make_encoder(model, images, 1.0).to(device)
     group_rows(encoder, views * training.batch, piece, training.norm_rows)  # refuses what would be
-    objective = make_objective(settings.loss, dim, len(settings.data.conditionals)).to(device)
+    objective = make_objective(loss, dim, processes).to(device)
     optimizer = make_optimizer({"encoder": encoder, "objective": objective}, training)
     lengths = [count // views] * views
     used = images[: sum(lengths)]
-    latents = torch.zeros(len(used), dim, device=device)
+    latents = used if objective.reconstructs else torch.zeros(len(used), dim, device=device)
     seconds = []
     for _ in range(3):  # the first warms up
         began = time.perf_counter()

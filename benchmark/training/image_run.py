@@ -18,21 +18,21 @@ from ident3d.spaces import UNIT_BOX
 from ..data.images import Splits
 from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
-from ..encoders.heads import head_of
 from ..encoders.theory import predicted_size, true_diagonal
 from ..encoders.trained import Trained
 from ..losses import Objective, make_objective
 from ..results.records import image_fields
-from ..scoring import AS_RELEASED, HELD_OUT, PROTOCOLS, scored_rows
+from ..scoring import AS_RELEASED, HELD_OUT, PROTOCOLS, PROVABLE, QUICK, scored_rows
+from ..scoring.chance import turned_mcc
 from ..scoring.embedding import embed
 from ..scoring.matched_metric import match_metric
 from ..settings.composed import plain
 from ..settings.run_settings import FIT, THEORY, ImageSettings
 from . import comparison
 from .distributed import here
-from .loop import Batches, pick_device, train
+from .loop import Batches, pick_device
 from .pixel_run import pixel_fields
-from .sizes import fit_size
+from .sizes import train_run
 
 COMPARED = 4  # batches over which a loss is compared with that of the true latents
 DEVIATION = 1 / 3**0.5  # of a latent uniform in [-1, 1]
@@ -60,9 +60,6 @@ def run(
     objective = make_objective(loss, dim, len(data.train))
     device = pick_device(settings.training.device)
     batches = data.batches(seed, device)
-    if settings.model.size == FIT and ranks.first:
-        size = fit_size(encoder, objective, batches(0), settings.training)
-        head_of(encoder).resize(size)
     rows = np.linspace(0, len(data.test) - 1, min(settings.data.watched, len(data.test)))
     watched = data.test.images[rows.astype(int)]
     latents = data.test.latents[rows.astype(int)][:, data.columns]
@@ -71,20 +68,11 @@ def run(
         z_hat = embed(encoder, watched, label="score")
         return {"r2": metrics.linear_r2(latents, z_hat), "mcc": metrics.mcc(latents, z_hat)}
 
-    history = train(
-        encoder,
-        objective,
-        data.batches(seed, device, ranks),
-        settings.training,
-        evaluate=evaluate,
-        checkpoint=checkpoint,
-        label=label,
-    )
-    if not ranks.first:
+    share = data.batches(seed, device, ranks)
+    told = {"evaluate": evaluate, "checkpoint": checkpoint, "label": label}
+    shared = train_run(settings, encoder, objective, batches, share, **told)
+    if shared is None:
         return []
-    shared: dict[str, Any] = {"curves": history.curves, "seconds": history.seconds}
-    if objective.metrics:
-        shared["metric"] = [value for diagonal in objective.metrics for value in diagonal]
     found = records(settings, data, encoder, shared)
     if settings.data.pairs != "augmented":  # whose latents are those of their anchors
         compared = _against_truth(settings, data, encoder, objective, batches)
@@ -127,6 +115,20 @@ def identity_records(data: Splits) -> list[dict[str, Any]]:
     return found
 
 
+def by_time(settings: ImageSettings) -> bool:
+    """Whether pairs are frames of sequences."""
+    return settings.data.pairs == "time"
+
+
+def protocols_of(settings: ImageSettings) -> tuple[str, ...]:
+    """Return the protocols that a run is scored by, `held-out` last.
+
+    As released is one for 3DIdent. Sequences were scored on 10,000 frames of the training data:
+    those scores stand in the record of `held-out`, as `mcc_spearman_train`.
+    """
+    return (HELD_OUT,) if by_time(settings) else (AS_RELEASED, HELD_OUT)
+
+
 def start_size(settings: ImageSettings) -> float:
     """Return the size that the model's space starts with; 1 if it is to be fit."""
     if not isinstance(settings.model.size, str | None):
@@ -151,9 +153,13 @@ def records(
     """Score an encoder in every way; the record that says the run is done comes last."""
     rows = np.arange(min(settings.data.train_rows, len(data.train[0])))
     on_train = scored(data.train[0], encoder, HELD_OUT, rows)
-    found = [scored(data.test, encoder, protocol) | shared for protocol in (AS_RELEASED, HELD_OUT)]
-    for name in ("r2", "mcc"):
+    found = [scored(data.test, encoder, name) | shared for name in protocols_of(settings)]
+    for name in ("r2", "mcc", *(["mcc_spearman"] if by_time(settings) else [])):
         found[-1]["scores"][f"{name}_train"] = on_train["scores"][name]
+    if by_time(settings):
+        found[-1]["scores"] |= turned_mcc(
+            data.test.latents[:, data.columns], found[-1]["embeddings"]
+        )
     if "metric" in shared:
         for fields in found:
             fields["metric_true"] = _true_metric(settings, fields)
@@ -167,7 +173,9 @@ def scored(
     rows = scored_rows(protocol, len(data)) if rows is None else rows
     in_training, label = PROTOCOLS[protocol].train_mode, f"embed {data.split}"
     z_hat = embed(encoder, data.images, rows=rows, train_mode=in_training, label=label)
-    return image_fields(data, z_hat, protocol, rows) | {"embeddings": z_hat}
+    # Probes of ten thousand frames take longer than a small run.
+    names = PROVABLE if data.sequences is None else QUICK
+    return image_fields(data, z_hat, protocol, rows, names) | {"embeddings": z_hat}
 
 
 def _true_metric(settings: ImageSettings, fields: dict[str, Any]) -> list[float | None] | None:

@@ -1,4 +1,4 @@
-"""Sizes at which a loss is least: of an untrained encoder's space, and of the true latents.
+"""Sizes at which a loss is least, of untrained encoders and true latents, and runs from there on.
 
 Every head is linear in its size, so the loss of a size is that of embeddings times a number.
 """
@@ -6,6 +6,7 @@ Every head is linear in its size, so the loss of a size is that of embeddings ti
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,12 +16,45 @@ from torch import Tensor, nn
 from ..encoders.heads import head_of
 from ..losses import Objective
 from ..losses.supervised import Supervised
-from ..settings.run_settings import Training
-from .loop import Batch, pick_device
+from ..settings.run_settings import FIT, ImageSettings, SyntheticSettings, Training
+from .distributed import here
+from .loop import Batch, Batches, pick_device, train
 
 EXPONENTS = range(-3, 8)  # of 2: the sizes that are tried first
 FITTED = 4  # batches to try them on
 Views = Sequence[Tensor]  # the embedded views of a batch
+
+
+def train_run(
+    settings: ImageSettings | SyntheticSettings,
+    encoder: nn.Module,
+    objective: Objective,
+    whole: Batches,
+    share: Batches,
+    **how: Any,
+) -> dict[str, Any] | None:
+    """Fit the size, where it is to be fit, train, and return the fields that all records have.
+
+    Args:
+        settings: The run's.
+        encoder: Trained in place.
+        objective: Trained in place, where it has parameters.
+        whole: All batches, to which the first rank fits the size.
+        share: This rank's part of them, to train on.
+        how: What else `train` is told.
+
+    Returns:
+        The fields, or None on all ranks but the first, which alone scores.
+    """
+    first = here().first
+    if settings.model.size == FIT and first:
+        head_of(encoder).resize(fit_size(encoder, objective, whole(0), settings.training))
+    history = train(encoder, objective, share, settings.training, **how)
+    if not first:
+        return None
+    learned = [value for diagonal in objective.metrics for value in diagonal]
+    fields = {"curves": history.curves, "seconds": history.seconds}
+    return fields | ({"metric": learned} if learned else {})
 
 
 def fit_size(

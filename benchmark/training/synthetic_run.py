@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ident3d import metrics
 
 from .. import scoring
-from ..data.mixing import Mixing, make_mixing
+from ..data.mixing import make_mixing
 from ..data.synthetic import (
     COMPARISON,
     MIXING,
@@ -25,17 +25,16 @@ from ..data.synthetic import (
     stream,
 )
 from ..encoders import make_encoder
-from ..encoders.heads import head_of
 from ..encoders.theory import predicted_size
 from ..encoders.trained import Trained
 from ..losses import Objective, make_objective
 from ..scoring.matched_metric import match_metric, metric_errors
 from ..settings.composed import plain
-from ..settings.run_settings import FIT, THEORY, SyntheticSettings
+from ..settings.run_settings import THEORY, SyntheticSettings
 from . import comparison
 from .distributed import here
-from .loop import Batch, train
-from .sizes import fit_size
+from .loop import Batch
+from .sizes import train_run
 
 SAMPLE = 20_000  # observations from which encoders take their statistics
 COMPARED = 20  # batches over which a loss is compared with that of the true latents
@@ -45,13 +44,20 @@ CURVES = 20  # learned diagonals longer than this get no curves
 def run(
     settings: SyntheticSettings, seed: int, checkpoint: Path | None, label: str
 ) -> list[dict[str, Any]]:
-    """Do one run; return the fields of its records, one for each protocol.
+    """Do one run with a random mixing; return the fields of its records, one for each protocol."""
+    mixing = make_mixing(settings.model.dim, stream(seed, MIXING))
+    return run_mixed(settings, mixing, seed, checkpoint, label)
+
+
+def run_mixed(
+    settings: SyntheticSettings, mixing: nn.Module, seed: int, checkpoint: Path | None, label: str
+) -> list[dict[str, Any]]:
+    """Do one run with a given mixing; return the fields of its records, one for each protocol.
 
     Ranks train together; the first alone scores, and the others return nothing.
     """
     torch.manual_seed(seed)
     process, loss, ranks = Process.read(settings), settings.loss, here()
-    mixing = make_mixing(process.dim, stream(seed, MIXING))
     z = process.anchors(settings.data.scored, stream(seed, SCORING))
     if settings.data.opposite:
         z = -z
@@ -61,44 +67,31 @@ def run(
         return records(process, z, observed.numpy(), {"seconds": 0.0}) if ranks.first else []
     encoder = build(settings, process, mixing, seed)
     objective = make_objective(loss, process.dim, len(process.conditionals))
-    source = batches(process, mixing, settings.training.batch, seed, ranks)
-    if settings.model.size == FIT and ranks.first:
-        whole = batches(process, mixing, settings.training.batch, seed)
-        size = fit_size(encoder, objective, whole(0), settings.training)
-        head_of(encoder).resize(size)
+    whole = batches(process, mixing, settings.training.batch, seed)
+    share = batches(process, mixing, settings.training.batch, seed, ranks)
 
     def evaluate(encoder: nn.Module) -> dict[str, float]:
         z_hat = embed(encoder, observed)
         scores = {"r2": metrics.linear_r2(z, z_hat), "mcc": metrics.mcc(z, z_hat)}
         return scores | _parts(process, z, z_hat) | _diagonals(objective)
 
-    history = train(
-        encoder,
-        objective,
-        source,
-        settings.training,
-        evaluate=evaluate,
-        checkpoint=checkpoint,
-        label=label,
-    )
-    if not ranks.first:
+    told = {"evaluate": evaluate, "checkpoint": checkpoint, "label": label}
+    shared = train_run(settings, encoder, objective, whole, share, **told)
+    if shared is None:
         return []
     z_hat = embed(encoder, observed)
-    shared: dict[str, Any] = {"curves": history.curves, "seconds": history.seconds}
     further: dict[str, float] = against_truth(settings, mixing, encoder, objective, seed)
-    if learned := objective.metrics:
-        shared["metric"] = [value for diagonal in learned for value in diagonal]
-        if len(learned) == len(process.metrics):
-            true = match_metric(metrics.mcc_matrix(z, z_hat), process.metrics)
-            shared["metric_true"] = [value for diagonal in true for value in diagonal]
-            if (loss.name, loss.similarity) == ("infonce", "metric") and not process.hard_count:
-                further |= metric_errors(shared["metric"], shared["metric_true"])
+    if "metric" in shared and len(objective.metrics) == len(process.metrics):
+        true = match_metric(metrics.mcc_matrix(z, z_hat), process.metrics)
+        shared["metric_true"] = [value for diagonal in true for value in diagonal]
+        if (loss.name, loss.similarity) == ("infonce", "metric") and not process.hard_count:
+            further |= metric_errors(shared["metric"], shared["metric_true"])
     found = records(process, z, z_hat, shared, further)
-    found[-1]["encoder"] = Trained(encoder, plain(settings), (SAMPLE, process.dim))
+    found[-1]["encoder"] = Trained(encoder, plain(settings), (SAMPLE, observed.shape[1]))
     return found
 
 
-def build(settings: SyntheticSettings, process: Process, mixing: Mixing, seed: int) -> nn.Module:
+def build(settings: SyntheticSettings, process: Process, mixing: nn.Module, seed: int) -> nn.Module:
     """Return the encoder, its space at the size that the settings say; at 1 if it is to be fit."""
     with torch.no_grad():
         observed = mixing(as_tensor(process.anchors(SAMPLE, stream(seed, WHITENING))))

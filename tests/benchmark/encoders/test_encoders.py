@@ -100,6 +100,7 @@ def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="`widths` must be none for resnet18"):
         make_encoder(Model(encoder="resnet18", widths=(8,)), images, 1.0)
     with pytest.raises(
-        ValueError, match="`encoder` must be one of mlp, whitened, resnet18, compact"
+        ValueError,
+        match="`encoder` must be one of mlp, whitened, rotated, principal, resnet18, compact",
     ):
         make_encoder(Model(encoder="resnet50"), images, 1.0)

@@ -20,6 +20,8 @@ TRAINING = Training(steps=1)
 MODELS = {
     "mlp": (Model(dim=3, widths=(5, 4)), (20, 6)),
     "whitened": (Model(dim=4, encoder="whitened", space="sphere"), (20, 4)),
+    "rotated": (Model(dim=4, encoder="rotated", widths=(8,), space="sphere"), (20, 4)),
+    "principal": (Model(dim=4, encoder="principal", widths=(8,), space="sphere"), (20, 9)),
     "resnet18": (Model(dim=2, encoder="resnet18", space="unbounded"), (4, 3, 32, 32)),
     "compact": (Model(dim=3, encoder="compact", size="theory"), (40, 3, 20, 20)),
 }

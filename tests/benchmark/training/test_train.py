@@ -237,10 +237,10 @@ def test_an_unknown_device_is_refused():
 
 KILLED_RUN = """
 import os, signal, sys
-from ident3d.benchmark.training import synthetic_run
+from ident3d.benchmark.training import sizes
 from ident3d.cli import main
 
-draw, limit = synthetic_run.train, int(sys.argv[1])
+draw, limit = sizes.train, int(sys.argv[1])
 steps = 0
 
 def dying(*arguments, **options):
@@ -254,7 +254,7 @@ def dying(*arguments, **options):
             yield batch
     return draw(arguments[0], arguments[1], batches, *arguments[3:], **options)
 
-synthetic_run.train = dying
+sizes.train = dying
 main(sys.argv[2:])
 """
 

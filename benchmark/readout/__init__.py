@@ -1,0 +1,1 @@
+"""What representations learned from augmentations keep: of the augmentations, classes, latents."""

@@ -1,0 +1,120 @@
+"""One run of a read-out: train an encoder by augmentations, then see what can be read off it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ident3d.augment import SimCLR, to_float
+from ident3d.loaders import PairLoader, as_tensor
+from ident3d.pairs import Pairs
+
+from ..encoders import make_encoder
+from ..encoders.projected import Projected
+from ..encoders.trained import Trained
+from ..losses import make_objective
+from ..results.result import MAX_DIM
+from ..settings.composed import plain
+from ..training.distributed import ALONE, Ranks, here
+from ..training.loop import Batch, Batches, pick_device, train
+from .image_sources import ImageSet, read_source
+from .linear_readout import Embed, Fit, in_batches, readout_scores
+from .readout_settings import ReadoutSettings
+
+SAMPLE = 1_000  # images from which encoders take their statistics
+PIXELS, UNTRAINED = "pixels", "random"  # losses that train nothing
+
+
+def run(
+    settings: ReadoutSettings, seed: int, checkpoint: Path | None, label: str
+) -> list[dict[str, Any]]:
+    """Do one run; return the fields of its record.
+
+    Ranks train together; the first alone scores, and the others return nothing.
+    """
+    torch.manual_seed(seed)
+    data, loss, ranks = settings.data, settings.loss, here()
+    images, test = read_source(data)
+    fit = Fit(images, test, data.fitted, data.scored)
+    fields: dict[str, Any] = {"data": test.described(), "seconds": 0.0}
+    if loss.name == PIXELS:
+        return [fields | {"scores": readout_scores(fit, raw_pixels, seed, data.strength)}]
+    sample = sample_of(images)
+    encoder = make_encoder(settings.model, sample, _size(settings))
+    if not isinstance(encoder, Projected):
+        raise ValueError(f"`encoder` must have a projection, as small-conv; got {encoder}.")
+    if loss.name != UNTRAINED:
+        objective = make_objective(loss, settings.model.dim)
+        history = train(
+            encoder,
+            objective,
+            augmented_batches(images, settings, seed, ranks),
+            settings.training,
+            evaluate=lambda _: {},
+            checkpoint=checkpoint,
+            label=label,
+        )
+        fields |= {"curves": history.curves, "seconds": history.seconds}
+        if objective.metrics and settings.model.dim <= MAX_DIM:
+            fields["metric"] = objective.metrics[0]
+    if not ranks.first:
+        return []
+    fields["scores"] = readout_scores(fit, both_features(encoder), seed, data.strength)
+    fields["encoder"] = Trained(encoder, plain(settings), tuple(sample.shape))
+    return [fields]
+
+
+def sample_of(images: ImageSet) -> Tensor:
+    """Return some training images, (n, 3, H, W), from which encoders take their statistics."""
+    rows = np.linspace(0, len(images) - 1, min(len(images), SAMPLE)).astype(int)
+    return as_tensor(images.images[rows])
+
+
+def augmented_batches(
+    images: ImageSet, settings: ReadoutSettings, seed: int, ranks: Ranks = ALONE
+) -> Batches:
+    """Return the endless batches of a run: two views of each image. Step s has always the same."""
+    loader = PairLoader(
+        Pairs(images, None, seed, method="augmented"),
+        settings.training.batch // ranks.world,
+        transform=SimCLR(strength=settings.data.strength),
+        device=pick_device(settings.training.device),
+        rank=ranks.rank,
+        world_size=ranks.world,
+    )
+
+    def source(first: int) -> Iterator[Batch]:
+        loader.seek(first)
+        for batch in loader.forever():
+            yield Batch((batch.anchors.images, batch.positives.images))
+
+    return source
+
+
+def both_features(encoder: Projected) -> Embed:
+    """Return what embeds images by the backbone and by the projection, in eval mode."""
+    device = next(encoder.parameters()).device
+    encoder.eval()
+
+    @torch.no_grad()
+    def embed(images: Tensor) -> dict[str, np.ndarray]:
+        features = encoder.features(images.to(device))
+        projected: Tensor = nn.Sequential(encoder.projection, encoder.head)(features)
+        return {"backbone": features.cpu().numpy(), "projected": projected.cpu().numpy()}
+
+    return in_batches(embed)
+
+
+def raw_pixels(images: Tensor) -> dict[str, np.ndarray]:
+    """Return all values of images, flattened: they stand where a backbone's features would."""
+    return {"backbone": to_float(images).flatten(1).numpy()}
+
+
+def _size(settings: ReadoutSettings) -> float:
+    """Return the size that the model's space starts with."""
+    if isinstance(settings.model.size, str | None):
+        raise ValueError("`size` must be a number here: no conditional is known; set size=1.")
+    return settings.model.size

@@ -1,0 +1,1 @@
+"""Sequences: silhouettes that walk, and table 3 of Zimmermann et al. 2021."""

@@ -1,0 +1,46 @@
+import pytest
+from ident3d.benchmark.experiments import corners, marginal
+
+from ident3d.errors import DataError
+from tests.support.samples import record
+
+
+def test_the_marginal_figure_draws_its_controls(tmp_path):
+    def made(kappa, r2, protocol="held-out", **changes):
+        scores = {"r2": r2, "concentration": kappa, "mass_difference": 0.5}
+        fields = {"experiment": f"marginal/{kappa}", "protocol": protocol, "scores": scores}
+        return record(**fields | changes)
+
+    untrained = {"method": "Control: untrained encoder", "control": True, "scores": {"r2": 0.82}}
+    results = [made(10, 0.75), made(0, 0.99), made(10, 0.1, "as-released")]
+    results += [made(10, 0.82, **untrained)]
+    assert [point[:2] for point in marginal.points(results)] == [(0, 0.99), (10, 0.75)]
+    assert marginal.control_points(results, "Control: untrained encoder") == [(10.0, 0.82)]
+    assert marginal.control_points(results, "Control: identity") == []
+    marginal.draw(results, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+def test_the_corners_figure_joins_the_study_and_the_tables_rows(tmp_path):
+    def made(row, batch, steps, mcc, seed=0, **changes):
+        settings = {"batch": batch, "steps": steps}
+        return record("InfoNCE", row, seed, mcc=mcc, settings=settings, **changes)
+
+    results = [
+        made("corners/3/b512-s6000", 512, 6000, 0.9),
+        made("table2/3", 512, 3000, 0.7),
+        made("table2/3", 512, 3000, 0.5, seed=1),
+        made("corners/5/b128-s1500", 128, 1500, 0.6),
+        made("corners/3/b512-s750", 512, 750, 0.4, protocol="as-released"),
+        made("table2/3", 512, 10, 0.1, control=True),
+        made("table2/3/turned", 512, 20, 0.1),
+        made("table2/6", 512, 30, 0.1),
+    ]
+    assert corners.points(results) == {
+        ("3", 512): [(3000, pytest.approx(0.6)), (6000, 0.9)],
+        ("5", 128): [(1500, 0.6)],
+    }
+    corners.draw(results, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+    with pytest.raises(DataError, match="benchmark run corners"):
+        corners.points(results[-2:])
