@@ -112,7 +112,7 @@ LINES = [
     "audit",
     "audit data --rows 100 --conditional normal:0.1",
     "audit --rows 100",
-    "audit data --method exact --conditional normal:0.3",
+    "audit data --method exat --conditional normal:0.3",
     "audit data --conditional normal:0.1 --plot plot.frob",
     "sheet data --render",
     "sheet data --out sheet.frob",

@@ -231,6 +231,30 @@ def test_a_flipped_bit_of_a_plan_or_note_is_told_or_harmless(tmp_path, finished)
         injected("a flipped bit", "told in one sentence, or harmless", count)
 
 
+def test_a_flipped_bit_in_the_name_of_a_digest_does_not_turn_it_off(tmp_path, finished):
+    """Records of an earlier version had none: a damaged name must not pass for one of those."""
+    root, _ = finished
+    folder = shutil.copytree(root, tmp_path / "copy")
+    begun = tmp_path / "begun"
+    with pytest.raises(InterruptedError):
+        render(begun, size=8, shard_size=4, pool=Painter(before=stop_at(6)))
+    for path, name, check in (
+        (folder / "train/index.json", b"seal", lambda: list(problems(load(folder)))),
+        (folder / "train/index.json", b"seal", lambda: Index.load(load(folder))),
+        (begun / "train/.work/plan", b"sha256", lambda: make_plan(begun, SPEC, 8, 4, "c")),
+    ):
+        start = path.read_bytes().rindex(b'"%s": ' % name) * 8
+        for bit in range(start, start + 8 * (len(name) + 2)):
+            flip(path, bit)
+            try:
+                told = check()
+            except DataError as error:
+                told = [str(error)]
+            assert isinstance(told, list) and "damaged" in told[0], (path.name, bit, told)
+            flip(path, bit)
+        injected("a flipped bit", "found by verify", 8 * (len(name) + 2))
+
+
 def stop_at(number):
     def before(image):
         if image == number:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from ident3d.render.build import Build
 from ident3d.render.plan import begin, declare
-from ident3d.render.presets import PRESETS
+from ident3d.render.presets import quality
 from ident3d.render.spec import Spec
 
 from ident3d.dataset import load
@@ -25,7 +25,7 @@ from tests.support.published_sets import three_d_ident, write_folder
 LEGACY = Path(__file__).parents[1] / "support" / "legacy"
 _RECORD = "table4-1_infonce_tiny_clean_s0_d0ab3dc0"
 SIZE, SHARD = 2, 2
-SPEC = Spec(PRESETS["draft"], resolution=8, pairs="normal:0.2")
+SPEC = Spec(quality("draft", 8), resolution=8, pairs="normal:0.2")
 
 
 class Still:
