@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from ident3d.augment import SimCLR
 from ident3d.conditionals import parse
-from ident3d.dataset import Dataset, load
+from ident3d.dataset import Dataset, PairedRows, load
 from ident3d.errors import DataError
 from ident3d.factors import varying
 from ident3d.loaders import PairLoader, TensorBatch, as_tensor
@@ -21,6 +22,21 @@ from ..training.distributed import ALONE, Ranks
 from ..training.loop import Batch, Batches
 
 SAMPLE = 1_000  # images from which encoders take their statistics
+
+
+class FirstRows:
+    """The first rows of a split, in memory, as all that pairs are made of."""
+
+    path = None  # an index of them is kept in memory
+    classes = None
+
+    def __init__(self, data: Dataset, rows: int) -> None:
+        self.images, self.latents = data.images[:rows], data.latents[:rows]
+        self.factors, self.fingerprint = data.factors, f"{data.fingerprint}, {rows} rows"
+        self.pairs: PairedRows | None = None
+        if made := data.pairs:
+            images: Any = made.images[:rows]  # an array, which pairs read as they do files
+            self.pairs = PairedRows(images, made.latents[:rows], made.conditional)
 
 
 class Splits:
@@ -49,7 +65,7 @@ class Splits:
 
     def sample(self) -> torch.Tensor:
         """Return some training images, (n, 3, H, W), from which encoders take their statistics."""
-        count = len(self.train[0])
+        count = self._rows(self.train[0])
         rows = np.linspace(0, count - 1, min(count, SAMPLE)).astype(int)
         return as_tensor(self.train[0].images[rows])
 
@@ -88,8 +104,9 @@ class Splits:
         data = self.settings.data
         if process:
             seed = int(np.random.SeedSequence([seed, process]).generate_state(1)[0])
+        split = self.train[process]
         return Pairs(
-            self.train[process].to_memory(),
+            split.to_memory() if data.rows is None else FirstRows(split, data.rows),
             None if data.pairs == "augmented" else data.conditionals[process],
             seed,
             method=data.pairs,
@@ -108,12 +125,19 @@ class Splits:
         latents = torch.cat([view.latents for view in views])[:, self.columns]
         return Batch(images, latents)
 
+    def _rows(self, split: Dataset) -> int:
+        """Return how many rows of a split are trained on."""
+        return self.settings.data.rows or len(split)
+
     def _check(self, split: Dataset, conditional: str) -> None:
         batch, way = self.settings.training.batch, self.settings.data.pairs
-        if batch > len(split):
+        if (self.settings.data.rows or 1) > len(split):
             raise ValueError(
-                f"`batch` must be at most {len(split)}, the rows of {split.path}; got {batch}."
+                f"`rows` must be at most {len(split)}, the rows of {split.path}; "
+                f"got {self.settings.data.rows}."
             )
+        if batch > (rows := self._rows(split)):
+            raise ValueError(f"`batch` must be at most {rows}, the rows to train on; got {batch}.")
         if way != "exact":
             return
         if split.pairs is None:

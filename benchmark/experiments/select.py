@@ -12,6 +12,7 @@ from ..settings.experiment import Experiment
 from ..settings.run_settings import ImageSettings
 from ..settings.tiers import TIERS as SIZES
 from ..settings.tiers import find_tier
+from . import amount as amount_rows
 from . import aninfonce as aninfonce_rows
 from . import corners as corner_rows
 from . import digits as digit_rows
@@ -34,11 +35,12 @@ FAMILIES = {
     "readout": "Table 1 of Rusak et al. 2024: what augmentation and class are read off",
     "content-style": "Classes and factors of data that has both, by augmentations",
     "augmentation-audit": "Study: what SimCLR's augmentations do to known latents",
+    "amount": "Study: how many images it takes to find ten factors, beside supervision",
     "table4": "Tables 4 and 5: 3DIdent, Zimmermann et al. 2021, and more rows on the same data",
 }
 ROWS = (
     *(table_rows, table3, negative_rows, corner_rows, marginal_rows, aninfonce_rows, digit_rows),
-    *(readout_rows, table4),
+    *(readout_rows, amount_rows, table4),
 )
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.id: experiment for rows in ROWS for experiment in rows.EXPERIMENTS

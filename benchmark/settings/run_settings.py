@@ -43,6 +43,7 @@ class ImageData:
     conditionals: tuple[str, ...] = ("normal:0.1",)  # one for each process
     hard: str | None = None  # conditional of the hard negatives, which are looked up
     hard_count: int = 0  # of each anchor
+    rows: int | None = added(None)  # of each training split, the first ones; None: all
     train_rows: int = 25_000  # training rows that are scored too, as in table 5
     watched: int = 1_000  # test rows scored during training
 

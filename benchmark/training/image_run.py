@@ -66,7 +66,9 @@ def run(
 
     def evaluate(encoder: nn.Module) -> dict[str, float]:
         z_hat = embed(encoder, watched, label="score")
-        return {"r2": metrics.linear_r2(latents, z_hat), "mcc": metrics.mcc(latents, z_hat)}
+        each = metrics.linear_r2_per_factor(latents, z_hat)
+        by_factor = {f"r2_{number}": float(r2) for number, r2 in enumerate(each)}
+        return {"r2": float(each.mean()), "mcc": metrics.mcc(latents, z_hat), **by_factor}
 
     share = data.batches(seed, device, ranks)
     told = {"evaluate": evaluate, "checkpoint": checkpoint, "label": label}
@@ -151,7 +153,8 @@ def records(
     shared: dict[str, Any],
 ) -> list[dict[str, Any]]:
     """Score an encoder in every way; the record that says the run is done comes last."""
-    rows = np.arange(min(settings.data.train_rows, len(data.train[0])))
+    trained = settings.data.rows or len(data.train[0])
+    rows = np.arange(min(settings.data.train_rows, trained))
     on_train = scored(data.train[0], encoder, HELD_OUT, rows)
     found = [scored(data.test, encoder, name) | shared for name in protocols_of(settings)]
     for name in ("r2", "mcc", *(["mcc_spearman"] if by_time(settings) else [])):

@@ -130,6 +130,20 @@ def test_processes_have_anchors_of_their_own(data):
     assert not torch.equal(batch.views[0], batch.views[2])
 
 
+def test_a_number_of_rows_trains_on_the_first_ones_alone(data):
+    few = Splits(settings(1, data, rows=50, batch=50))
+    batch = batch_of(few)
+    anchors, positives = (part.numpy() for part in batch.latents.split(50))
+    split, columns = few.train[0], few.columns
+    wanted = (split.latents[:50, columns], split.pairs.latents[:50, columns])
+    for found, known in zip((anchors, positives), wanted, strict=True):
+        assert sorted(map(tuple, found)) == sorted(map(tuple, known))
+    with pytest.raises(ValueError, match="`rows` must be at most 400"):
+        Splits(settings(1, data, rows=401))
+    with pytest.raises(ValueError, match="`batch` must be at most 50"):
+        Splits(settings(1, data, rows=50, batch=51))
+
+
 def test_other_data_is_refused(data):
     with pytest.raises(DataError, match=r"drawn from normal:0.2, not from normal:0.4"):
         Splits(settings(1, data, conditionals="normal:0.4"))
@@ -137,7 +151,9 @@ def test_other_data_is_refused(data):
         Splits(settings(1, data, splits="test"))
     with pytest.raises(ValueError, match=r"which are 3 \(x, y, z\); got 10"):
         Splits(settings(1, data, dim=10))
-    with pytest.raises(ValueError, match=r"`batch` must be at most 400, the rows of .*; got 401"):
+    with pytest.raises(
+        ValueError, match="`batch` must be at most 400, the rows to train on; got 401"
+    ):
         Splits(settings(1, data, batch=401))
     with pytest.raises(ValueError, match="`splits` must name a split for each of the 2"):
         Splits(settings(1, data, conditionals="normal:0.2;normal:0.3"))

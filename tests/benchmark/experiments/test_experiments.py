@@ -355,7 +355,7 @@ def test_flat_names_are_those_of_older_records_and_none_stands_twice():
             came_later = {
                 *(("include_positive", True), ("self_negative", False), ("root", False)),
                 *(("anchors_only", False), ("size_as", "log"), ("size_lr", None)),
-                *(("norm_rows", None), ("turned", False)),
+                *(("norm_rows", None), ("turned", False), ("rows", None)),
                 *(("beta", 1.0), ("gamma", 10.0), ("rate", 6.0)),
             }
             old = [name for name, value in values if (name, value) not in came_later]
@@ -369,7 +369,7 @@ def test_flat_names_are_those_of_older_records_and_none_stands_twice():
 def test_every_experiment_answers_to_the_same_tiers():
     for experiment in experiments.EXPERIMENTS.values():
         assert set(experiment.tiers) <= set(TIERS)
-        figures = ("aninfonce/batch-dimension", "self-negatives", "corners")  # points of these
+        figures = ("aninfonce/batch-dimension", "self-negatives", "corners", "amount")  # points
         by_data = ("readout", "content-style", "augmentation-audit")  # whose data has one size
         if experiment.id.startswith((*figures, *by_data)):
             continue

@@ -1,7 +1,8 @@
 import pytest
-from ident3d.benchmark.experiments import corners, marginal
+from ident3d.benchmark.experiments import amount, corners, marginal
 
 from ident3d.errors import DataError
+from ident3d.factors import FACTORS
 from tests.support.samples import record
 
 
@@ -44,3 +45,29 @@ def test_the_corners_figure_joins_the_study_and_the_tables_rows(tmp_path):
     assert (tmp_path / "figure.png").stat().st_size > 1000
     with pytest.raises(DataError, match="benchmark run corners"):
         corners.points(results[-2:])
+
+
+def test_the_amount_figure_joins_the_study_and_table_4(tmp_path):
+    def made(row, r2, pairs=None, **changes):
+        scores = {"r2": r2, "mcc": r2, "r2_per_factor": {factor.name: r2 for factor in FACTORS}}
+        told = {"tier": "medium", "scores": scores, "settings": {"rows": pairs}}
+        return record(experiment=row, **told | changes)
+
+    results = [
+        made("table4/1", 0.8, curves={"step": [1, 2], "r2": [0.1, 0.8]}),
+        made("table4/1", 0.1, tier="small"),
+        made("table4/1", 0.2, seed=1),
+        made("table4/2", 0.3),
+        made("amount/contrastive/1250", 0.5, 1250),
+        made("amount/contrastive/1250", 0.4, 1250, protocol="as-released"),
+        made("table4/supervised", 0.9),
+    ]
+    found = amount.points(results)
+    shown = {(word, n): r.scores["r2"] for word, rows in found.items() for n, r in rows.items()}
+    assert shown == {
+        ("contrastive", 25_000): 0.8, ("contrastive", 1250): 0.5, ("supervised", 25_000): 0.9
+    }  # fmt: skip
+    amount.draw(results, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+    with pytest.raises(DataError, match="benchmark run amount"):
+        amount.points(results[1:2])
