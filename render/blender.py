@@ -69,6 +69,26 @@ def _bpy_first() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _one_core() -> Iterator[None]:
+    """Let Blender's task scheduler find one core when it starts, so that it starts no thread.
+
+    That thread would have nothing to do in a worker of one thread, and asks for work without a
+    pause: on a machine with other work it has taken three times what rendering took.
+    """
+    if not hasattr(os, "sched_setaffinity"):  # not Linux
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        yield
+    finally:
+        for thread in os.listdir("/proc/self/task"):  # those started meanwhile inherited the core
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread), cores)
+
+
+@contextlib.contextmanager
 def quiet(verbose: bool = False) -> Iterator[None]:
     """Send what Blender's C++ side prints to stdout nowhere, for a moment."""
     if verbose:
@@ -126,7 +146,8 @@ class Renderer:
         gpu: Gpu | None = None,
         verbose: bool = False,
     ) -> None:
-        self.bpy = load_bpy()
+        with _one_core() if threads == 1 else contextlib.nullcontext():
+            self.bpy = load_bpy()
         self._verbose = verbose
         self._resolution = resolution
         # Blender saves to a nameless file, so a kill leaves nothing behind.

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 from ident3d.render.blender import Renderer
@@ -59,6 +61,13 @@ def test_the_teapot_pass_lands_where_the_teapot_is(monkeypatch):
     twice = Renderer(Quality(64, 65, True, "FAST", SHARED), 48).render(state)
     assert psnr(once, twice) > 40
     assert psnr(np.roll(once, 1, 1), twice) < 35
+
+
+@pytest.mark.slow
+def test_a_renderer_of_one_thread_leaves_the_process_its_cores():
+    cores = os.sched_getaffinity(0)
+    Renderer(RAW, 16, threads=1)
+    assert all(os.sched_getaffinity(int(t)) == cores for t in os.listdir("/proc/self/task"))
 
 
 def test_the_denoiser_removes_noise_and_forgets_the_image_before():
