@@ -51,3 +51,8 @@ def _checked(rows: Sequence[int] | np.ndarray) -> np.ndarray:
     if rows.ndim != 1 or rows.min(initial=0) < 0:
         raise ValueError("`rows` must be a list of row numbers of at least 0.")
     return rows
+
+
+def evenly(rows: int, most: int) -> np.ndarray:
+    """Return at most `most` of the numbers 0 to rows - 1, evenly spaced, both ends among them."""
+    return np.linspace(0, rows - 1, min(rows, most)).astype(int)

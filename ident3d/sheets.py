@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from .dataset import Dataset
+from .rows import evenly
 
 _MARGIN = 4  # pixels between images
 _LABEL = 18  # pixels above a labelled column
@@ -63,7 +64,7 @@ def picture(grid: np.ndarray, labels: Sequence[str] = ()) -> Image.Image:
 
 def html(data: Dataset) -> str:
     """Show a split in a notebook: some images, what it counts, and its factors."""
-    shown = np.linspace(0, len(data) - 1, min(len(data), _SHOWN)).astype(int)
+    shown = evenly(len(data), _SHOWN)
     stream = io.BytesIO()
     contact_sheet(data, shown, len(shown)).save(stream, "PNG")
     sheet = base64.b64encode(stream.getvalue()).decode()

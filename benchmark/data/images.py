@@ -14,6 +14,7 @@ from ident3d.errors import DataError
 from ident3d.factors import varying
 from ident3d.loaders import PairLoader, TensorBatch, as_tensor
 from ident3d.pairs import Pairs
+from ident3d.rows import evenly
 
 from ..encoders.baselines import BASELINES
 from ..losses import OBJECTIVES
@@ -22,6 +23,11 @@ from ..training.distributed import ALONE, Ranks
 from ..training.loop import Batch, Batches
 
 SAMPLE = 1_000  # images from which encoders take their statistics
+
+
+def sample_of(images: Any, rows: int | None = None) -> torch.Tensor:
+    """Return some of the first rows, or of all, (n, 3, H, W): encoders take statistics from it."""
+    return as_tensor(images[evenly(rows or len(images), SAMPLE)])
 
 
 class FirstRows:
@@ -62,12 +68,6 @@ class Splits:
         if settings.loss.name not in BASELINES:  # which need no pairs
             for split, conditional in zip(self.train, data.conditionals, strict=True):
                 self._check(split, conditional)
-
-    def sample(self) -> torch.Tensor:
-        """Return some training images, (n, 3, H, W), from which encoders take their statistics."""
-        count = self._rows(self.train[0])
-        rows = np.linspace(0, count - 1, min(count, SAMPLE)).astype(int)
-        return as_tensor(self.train[0].images[rows])
 
     def batches(self, seed: int, device: torch.device, ranks: Ranks = ALONE) -> Batches:
         """Return the endless batches of a run, or a rank's parts of them.

@@ -102,6 +102,12 @@ class Process:
         return positives
 
 
+def scored_anchors(settings: SyntheticSettings, process: Process, seed: int) -> np.ndarray:
+    """Draw the latents that a run is scored on, (scored, dim)."""
+    z = process.anchors(settings.data.scored, stream(seed, SCORING))
+    return -z if settings.data.opposite else z
+
+
 def rotation(dim: int) -> np.ndarray:
     """Return a random rotation, (dim, dim), the same one every time."""
     return special_ortho_group.rvs(dim, random_state=dim)

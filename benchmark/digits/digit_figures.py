@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from ident3d.conditionals import parse
 
@@ -88,9 +89,7 @@ def _draw_digit(row: Any, vae: Vae, digit: np.ndarray, number: int) -> None:
     for axes, k in zip(row[2:], np.argsort(-z.std(0))[:4], strict=True):
         axes.hist(z[:, k], bins=30, density=True, color="0.7")
         x = np.linspace(z[:, k].min(), z[:, k].max(), 200)
-        mean, std = z[:, k].mean(), z[:, k].std()
-        density = np.exp(-0.5 * ((x - mean) / std) ** 2) / (std * np.sqrt(2 * np.pi))
-        axes.plot(x, density, color="black", linewidth=1)
+        axes.plot(x, norm.pdf(x, z[:, k].mean(), z[:, k].std()), color="black", linewidth=1)
         axes.set(yticks=[], title=f"z{k}")
 
 

@@ -1,15 +1,10 @@
 """What a run on digits is told: a process, real digits, and the VAE whose decoder mixes latents."""
 
 from dataclasses import dataclass, field
-from typing import TypeVar
-
-from ident3d.errors import DataError
 
 from ..settings.composed import named
 from ..settings.run_settings import SyntheticData, SyntheticSettings
 from .digit_images import load_digits
-
-T = TypeVar("T", bound="DigitSettings")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +45,6 @@ class DigitSettings(SyntheticSettings):
     data: DigitData
     vae: VaeTraining = field(default_factory=VaeTraining)
 
-    def pinned(self: T) -> T:
-        """Return the settings with the digits' fingerprint; digits that are not there have none."""
-        try:
-            digits = load_digits(self.data.folder, self.data.digits)
-        except (DataError, OSError):
-            return self
-        return self.with_(fingerprints=(digits.fingerprint,))
+    def fingerprints(self) -> tuple[str, ...]:
+        """Return that of the digits."""
+        return (load_digits(self.data.folder, self.data.digits).fingerprint,)

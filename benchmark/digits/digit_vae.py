@@ -7,18 +7,18 @@ seed has the same. A training that is killed goes on.
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ident3d.files import Lock, canonical_sha256
 
 from ..data.synthetic import stream
-from ..encoders.backbones import SLOPE
+from ..encoders.backbones import mlp
 from ..encoders.tensor_files import read_tensors, write_tensors
+from ..losses.slow_vae import Posterior, normal_divergence, reconstruction
 from ..settings.composed import plain
 from ..settings.run_settings import Training
 from ..training.distributed import here
@@ -38,8 +38,8 @@ class Vae(nn.Module):
 
     def __init__(self, dim: int, widths: Sequence[int]) -> None:
         super().__init__()
-        self.encoder = _layers(PIXELS, *widths, 2 * dim)
-        self.decoder = _layers(dim, *reversed(widths), PIXELS)
+        self.encoder = mlp(2 * dim, nn.Identity(), inputs=PIXELS, widths=widths)
+        self.decoder = mlp(PIXELS, nn.Identity(), inputs=dim, widths=widths[::-1])
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits of the pixels, means and log variances side by side, (n, 784 + 2 dim)."""
@@ -86,18 +86,8 @@ class NegativeElbo(nn.Module):
         self.calls += 1
         weight = (self.calls / self.rise).clamp(max=1.0) if self.rise else 1.0
         logits, *code = views[0].split([PIXELS, self.dim, self.dim], 1)
-        return reconstruction(logits, latents) + weight * divergence(*code)
-
-
-def reconstruction(logits: Tensor, images: Tensor) -> Tensor:
-    """Return the cross-entropy of an image's pixels, summed, and averaged over images."""
-    summed = functional.binary_cross_entropy_with_logits(logits, images, reduction="sum")
-    return summed / len(images)
-
-
-def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """Return KL(N(mean, variance) || N(0, 1)), summed over dimensions, averaged over images."""
-    return (mean.square() + log_variance.exp() - log_variance - 1).sum() / (2 * len(mean))
+        divergence = normal_divergence(Posterior(*code)).mean()
+        return reconstruction(logits, latents) + weight * divergence
 
 
 def vae_batches(digits: Digits, size: int, seed: int, augment: Augment | None = None) -> Batches:
@@ -125,19 +115,16 @@ def get_vae(
 ) -> Vae:
     """Return the VAE of a seed: from its file below `work`, or trained, and kept there.
 
-    Args:
-        settings: Of the run.
-        seed: Of the run.
-        work: A folder for files that runs share; None: nothing is kept.
-        augment: What is done to every digit that it learns from.
+    `work` is a folder for files that runs share; None: nothing is kept. `augment` is what is done
+    to every digit that it learns from.
     """
+    torch.manual_seed(seed)
     vae = Vae(settings.model.dim, settings.vae.widths)
     if work is None:
         return _trained(vae, settings, seed, None, augment)
     work.mkdir(parents=True, exist_ok=True)
     path, ranks = work / f"{_name(settings, seed, augment)}.safetensors", here()
-    lock = Lock(path.with_suffix(".lock"), wait=True) if ranks.first else None
-    try:
+    with Lock(path.with_suffix(".lock"), wait=True) if ranks.first else nullcontext():
         (done,) = ranks.agree([path.exists()])
         if done:
             vae.load_state_dict(read_tensors(path, KIND)[1])
@@ -147,29 +134,17 @@ def get_vae(
         if ranks.first:
             write_tensors(path, KIND, {}, vae.state_dict())
             checkpoint.unlink(missing_ok=True)
-    finally:
-        if lock is not None:
-            lock.release()
     return vae
 
 
 def _trained(
     vae: Vae, settings: DigitSettings, seed: int, checkpoint: Path | None, augment: Augment | None
 ) -> Vae:
-    torch.manual_seed(seed)
-    vae.apply(_reset)
     digits = load_digits(settings.data.folder, settings.data.digits)
     training = vae_training(settings, len(digits.images))
     objective = NegativeElbo(settings.model.dim, settings.vae.warm_up * training.steps)
-    train(
-        vae,
-        objective,
-        vae_batches(digits, training.batch, seed, augment),
-        training,
-        evaluate=lambda _: {},
-        checkpoint=checkpoint,
-        label=f"VAE seed {seed}",
-    )
+    batches = vae_batches(digits, training.batch, seed, augment)
+    train(vae, objective, batches, training, checkpoint=checkpoint, label=f"VAE seed {seed}")
     return vae.cpu().eval()
 
 
@@ -191,15 +166,3 @@ def _name(settings: DigitSettings, seed: int, augment: Augment | None) -> str:
     own = {k: v for k, v in plain(settings).items() if k.startswith("vae_") or k in OWN}
     kind = "vae" if augment is None else "vae-augmented"
     return f"{kind}-s{seed}-{canonical_sha256(own)[:16]}"
-
-
-def _layers(*sizes: int) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    for before, after in pairwise(sizes):
-        layers += [nn.Linear(before, after), nn.LeakyReLU(SLOPE)]
-    return nn.Sequential(*layers[:-1])
-
-
-def _reset(module: nn.Module) -> None:
-    if isinstance(module, nn.Linear):
-        module.reset_parameters()

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from ident3d.errors import DataError
 
@@ -96,19 +97,15 @@ def _draw_shapes(part: Any, found: Sequence[Result]) -> None:
         part.subplots(5, 2, sharex=True).flat, first.factors, errors.T, strict=False
     ):
         bars = axes.hist(error, np.linspace(-2, 2, 41), density=True, color="0.75", label="read")
-        axes.plot(grid, _normal(grid, 0.0, width), "k-", lw=1, label="assumed by InfoNCE")
+        axes.plot(grid, norm.pdf(grid, 0.0, width), "k-", lw=1, label="assumed by InfoNCE")
         own = (first.scores[f"own_{what}"][name] for what in ("bias", "error"))
-        axes.plot(grid, _normal(grid, *own), "C0:", lw=1.2, label="the reader's own error")
+        axes.plot(grid, norm.pdf(grid, *own), "C0:", lw=1.2, label="the reader's own error")
         axes.set(yticks=[], ylim=(0, 1.15 * max(bars[0].max(), 1 / width / 2.5)))
         axes.set_title(name, fontsize=8, pad=2)
         axes.tick_params(labelsize=7)
     part.supxlabel("read of a SimCLR view, less the truth", fontsize=9)
     handles = axes.get_legend_handles_labels()
     part.legend(*handles, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
-
-
-def _normal(x: np.ndarray, mean: float, width: float) -> np.ndarray:
-    return np.exp(-0.5 * ((x - mean) / width) ** 2) / (width * np.sqrt(2 * np.pi))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ An `ImageSet` has what `ident3d.Pairs` needs of a data set, so that pairs come b
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,14 +103,12 @@ def _divided(whole: ImageSet) -> Both:
     order = np.random.default_rng(0).permutation(len(whole))
     cut = round(len(whole) * (1 - HELD_OUT_SHARE))
     parts = [
-        ImageSet(
-            whole.name,
-            f"{whole.split}, {words}",
-            whole.images[rows],
-            whole.fingerprint,
-            None if whole.classes is None else whole.classes[rows],
-            whole.latents[rows],
-            whole.factors,
+        replace(
+            whole,
+            split=f"{whole.split}, {words}",
+            images=whole.images[rows],
+            classes=None if whole.classes is None else whole.classes[rows],
+            latents=whole.latents[rows],
         )
         for words, rows in (("to train on", order[:cut]), ("to score", order[cut:]))
     ]

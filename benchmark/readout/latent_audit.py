@@ -17,7 +17,9 @@ from torch import Tensor
 from ident3d.augment import COLOUR_CHANGES, SimCLR, blur, crop, grey, jitter, to_float
 from ident3d.errors import DataError
 from ident3d.loaders import as_tensor
+from ident3d.rows import evenly
 
+from ..data.images import sample_of
 from ..encoders import make_encoder
 from ..encoders.trained import Trained
 from ..settings.composed import plain
@@ -25,7 +27,6 @@ from ..training.distributed import here
 from ..training.loop import train
 from .image_sources import ImageSet, read_source
 from .latent_readers import AuditSettings, Supervision, Transform, drawn, reader_batches
-from .readout_run import sample_of
 
 AUDIT = 41  # the random stream of its views
 KEPT = 400  # rows of the figure's sample
@@ -55,20 +56,19 @@ def run(
         raise DataError(f"{images.name} has no factors that an audit could read.")
     if settings.model.dim != len(images.factors):
         raise ValueError(f"`dim` must be {len(images.factors)}, one for each factor that varies.")
-    sample = sample_of(images)
+    sample = sample_of(images.images)
     encoder = make_encoder(settings.model, sample, 1.0)
     history = train(
         encoder,
         Supervision(images.factors, settings.audit.reader),
         reader_batches(images, settings, seed),
         settings.training,
-        evaluate=lambda _: {},
         checkpoint=checkpoint,
         label=label,
     )
     if not here().first:
         return []
-    rows = np.linspace(0, len(test) - 1, min(settings.data.scored, len(test))).astype(int)
+    rows = evenly(len(test), settings.data.scored)
     scores, points = audit(encoder, test, rows, settings.audit.views, seed)
     return [
         {
@@ -111,7 +111,7 @@ def audit(
         ]
         found |= {f"{name}_{k}": v for k, v in implied(truth, own, np.stack(seen)).items()}
         if name == "simclr":
-            shown = np.linspace(0, len(rows) - 1, min(KEPT, len(rows))).astype(int)
+            shown = evenly(len(rows), KEPT)
             points["true"] = truth[shown].astype(float).round(4).tolist()
             points["predicted"] = seen[0][shown].round(4).tolist()
     return {k: dict(zip(names, v.tolist(), strict=True)) for k, v in found.items()}, points

@@ -17,6 +17,7 @@ from torch import Tensor
 from ident3d.augment import COLOUR_CHANGES, grey, jitter, to_float
 from ident3d.errors import DataError
 from ident3d.loaders import as_tensor
+from ident3d.rows import evenly
 
 from ..data.synthetic import stream
 from ..scoring.probes import kernel_ridge
@@ -43,7 +44,7 @@ class Fit:
     def images(self) -> Iterator[tuple[ImageSet, np.ndarray, Tensor]]:
         """Yield both sets, their rows and images as floats in [0, 1], (n, 3, H, W)."""
         for part, most in ((self.train, self.fitted), (self.test, self.scored)):
-            rows = np.linspace(0, len(part) - 1, min(most, len(part))).astype(int)
+            rows = evenly(len(part), most)
             yield part, rows, to_float(as_tensor(part.images[rows]))
 
 
@@ -109,24 +110,20 @@ def accuracy(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: np.ndarray)
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV, PredefinedSplit
+    from sklearn.preprocessing import StandardScaler
 
     if len(np.unique(y)) < 2:
         raise DataError("A classifier needs rows of two classes or more to be fitted on.")
-    centre, width = x.mean(0), x.std(0)
-    x, x_new = ((part - centre) / np.where(width > 1e-9, width, 1) for part in (x, x_new))
-    left_out = np.arange(len(x)) % 5 == 4
-
-    def fitted(penalty: float, rows: np.ndarray) -> LogisticRegression:
-        with warnings.catch_warnings():
-            # One that stops early is a classifier all the same.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return LogisticRegression(C=penalty, tol=1e-3, max_iter=100).fit(x[rows], y[rows])
-
-    def held_out(penalty: float) -> float:
-        return float(fitted(penalty, ~left_out).score(x[left_out], y[left_out]))
-
-    best = max(PENALTIES, key=held_out)
-    return float(fitted(best, np.full(len(x), True)).score(x_new, y_new))
+    scaler = StandardScaler().fit(x)
+    fifth = PredefinedSplit(np.where(np.arange(len(x)) % 5 == 4, 0, -1))
+    model = LogisticRegression(tol=1e-3, max_iter=100)
+    search = GridSearchCV(model, {"C": PENALTIES}, cv=fifth)
+    with warnings.catch_warnings():
+        # One that stops early is a classifier all the same.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        search.fit(scaler.transform(x), y)
+    return float(search.score(scaler.transform(x_new), y_new))
 
 
 def in_batches(embed: Embed) -> Embed:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from ident3d.augment import SimCLR, to_float
-from ident3d.loaders import PairLoader, as_tensor
+from ident3d.loaders import PairLoader
 from ident3d.pairs import Pairs
 
+from ..data.images import sample_of
 from ..encoders import make_encoder
 from ..encoders.projected import Projected
 from ..encoders.trained import Trained
@@ -24,7 +25,6 @@ from .image_sources import ImageSet, read_source
 from .linear_readout import Embed, Fit, in_batches, readout_scores
 from .readout_settings import ReadoutSettings
 
-SAMPLE = 1_000  # images from which encoders take their statistics
 PIXELS, UNTRAINED = "pixels", "random"  # losses that train nothing
 
 
@@ -42,7 +42,7 @@ def run(
     fields: dict[str, Any] = {"data": test.described(), "seconds": 0.0}
     if loss.name == PIXELS:
         return [fields | {"scores": readout_scores(fit, raw_pixels, seed, data.strength)}]
-    sample = sample_of(images)
+    sample = sample_of(images.images)
     encoder = make_encoder(settings.model, sample, _size(settings))
     if not isinstance(encoder, Projected):
         raise ValueError(f"`encoder` must have a projection, as small-conv; got {encoder}.")
@@ -53,7 +53,6 @@ def run(
             objective,
             augmented_batches(images, settings, seed, ranks),
             settings.training,
-            evaluate=lambda _: {},
             checkpoint=checkpoint,
             label=label,
         )
@@ -65,12 +64,6 @@ def run(
     fields["scores"] = readout_scores(fit, both_features(encoder), seed, data.strength)
     fields["encoder"] = Trained(encoder, plain(settings), tuple(sample.shape))
     return [fields]
-
-
-def sample_of(images: ImageSet) -> Tensor:
-    """Return some training images, (n, 3, H, W), from which encoders take their statistics."""
-    rows = np.linspace(0, len(images) - 1, min(len(images), SAMPLE)).astype(int)
-    return as_tensor(images.images[rows])
 
 
 def augmented_batches(

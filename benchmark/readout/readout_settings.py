@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ident3d.errors import DataError, whole
+from ident3d.errors import whole
 
 from ..settings.composed import Composed, named
 from ..settings.run_settings import Loss, Model, Training
@@ -37,12 +37,8 @@ class ReadoutSettings(Composed):
     loss: Loss = field(default_factory=Loss)
     training: Training
 
-    def pinned(self) -> "ReadoutSettings":
-        """Return the settings with the data's fingerprints; data that is not there has none."""
+    def fingerprints(self) -> tuple[str, ...]:
+        """Return those of both sets."""
         from .image_sources import read_source  # which reads these settings
 
-        try:
-            both = read_source(self.data)
-        except (DataError, OSError):
-            return self
-        return self.with_(fingerprints=tuple(part.fingerprint for part in both))
+        return tuple(part.fingerprint for part in read_source(self.data))

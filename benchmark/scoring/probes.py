@@ -6,6 +6,8 @@ scored where it was fit measures its own memory. Both take at most `LIMIT` rows 
 
 import numpy as np
 
+from ident3d.rows import evenly
+
 LIMIT = 2_000  # rows to fit and rows to score: beyond, the scores move in the third digit
 ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # ridge penalties, chosen by cross-validation
 TREES = 50
@@ -73,6 +75,6 @@ def _halves(latents: np.ndarray, embeddings: np.ndarray) -> tuple[np.ndarray, ..
     parts = []
     for start in (0, 1):
         rows = np.arange(start, len(z), 2)
-        rows = rows[np.linspace(0, len(rows) - 1, min(LIMIT, len(rows))).astype(int)]
+        rows = rows[evenly(len(rows), LIMIT)]
         parts += [z[rows], x[rows]]
     return tuple(parts)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
-from ident3d.errors import choose
+from ident3d.errors import DataError, choose
 
 S = TypeVar("S", bound="Composed")
 
@@ -52,9 +52,17 @@ class Composed:
             values[name] = read_value(name, text, kind)
         return self.with_(**values)
 
+    def fingerprints(self) -> tuple[str, ...]:
+        """Return what identifies the data that they name; raises DataError if it is not there."""
+        return ()
+
     def pinned(self: S) -> S:
-        """Return the settings with whatever identifies the data that they name."""
-        return self
+        """Return the settings with their data's fingerprints; data that is not there has none."""
+        try:
+            found = self.fingerprints()
+        except (DataError, OSError):
+            return self
+        return self.with_(fingerprints=found) if found else self
 
 
 def plain(settings: Composed) -> dict[str, Any]:

@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from ident3d.dataset import load
-from ident3d.errors import DataError, choose
+from ident3d.errors import choose
 
 from ..training.gradients import PRECISIONS
 from ..training.schedules import SCHEDULES
 from .composed import Composed, added, named
-
-T = TypeVar("T", bound="ImageSettings")
 
 FIT, THEORY = "fit", "theory"  # sizes that are found, not given
 
@@ -153,10 +150,7 @@ class ImageSettings(Settings):
 
     data: ImageData = field(default_factory=ImageData)
 
-    def pinned(self: T) -> T:
-        """Return the settings with the data's fingerprints; data that is not there has none."""
+    def fingerprints(self) -> tuple[str, ...]:
+        """Return those of all splits."""
         names, folder = (*self.data.splits, self.data.test), Path(self.data.folder)
-        try:
-            return self.with_(fingerprints=tuple(load(folder / name).fingerprint for name in names))
-        except (DataError, OSError):
-            return self
+        return tuple(load(folder / name).fingerprint for name in names)

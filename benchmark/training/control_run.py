@@ -3,16 +3,18 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
-from ..data.images import Splits
+from ..data.images import Splits, sample_of
 from ..data.mixing import make_mixing
 from ..data.synthetic import CONTROLS as STREAM
-from ..data.synthetic import MIXING, SCORING, Process, as_tensor, stream
+from ..data.synthetic import MIXING, Process, as_tensor, scored_anchors, stream
 from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
 from ..results.records import image_fields
@@ -27,8 +29,10 @@ from .synthetic_run import build, embed, records
 
 PAIRS = 10_000  # to learn from, at most
 SIDE = 8  # images are averaged to SIDE x SIDE where a control learns from them
+BEFORE = "the row's encoder before its first step"
 
 Fields = dict[str, Any]  # of a record
+Ways = dict[str, tuple[str, Callable[[], np.ndarray]]]  # control -> words, what embeds
 
 
 def has_controls(settings: Composed) -> bool:
@@ -72,34 +76,30 @@ def _synthetic(settings: SyntheticSettings, seed: int) -> Iterator[Fields]:
     torch.manual_seed(seed)
     process = Process.read(settings)
     mixing = make_mixing(process.dim, stream(seed, MIXING))
-    z = process.anchors(settings.data.scored, stream(seed, SCORING))
-    if settings.data.opposite:
-        z = -z
-
-    def observe(latents: np.ndarray) -> torch.Tensor:
-        with torch.no_grad():
-            return mixing(as_tensor(latents))
-
-    rng = stream(seed, STREAM)
-    views = process.views(PAIRS // len(process.conditionals), rng, 0)
-    views = views[: 2 * len(process.conditionals)]  # without hard negatives
-    anchors, positives = (observe(np.concatenate(views[k::2])).double().numpy() for k in (0, 1))
-    observed = observe(z)
-    as_is = observed.double().numpy()
-
-    def scored(name: str, words: str, make: Callable[[], np.ndarray]) -> Iterator[Fields]:
+    z = scored_anchors(settings, process, seed)
+    observed = mixing(as_tensor(z))
+    as_is: Ways = {IDENTITY: ("the observations as they are", observed.double().numpy)}
+    for name, (words, embedded) in (as_is | ways(settings, mixing, observed, seed)).items():
         began = time.monotonic()
-        z_hat = make()
+        z_hat = embedded()
         shared = control_fields(name, {"words": words}, time.monotonic() - began)
         yield from (found | shared for found in records(process, z, z_hat, {}))
 
-    yield from scored(IDENTITY, "the observations as they are", lambda: as_is)
-    encoder = build(settings, process, mixing, seed)
-    words = "the row's encoder before its first step"
-    yield from scored(UNTRAINED, words, lambda: embed(encoder, observed))
+
+def ways(settings: SyntheticSettings, mixing: nn.Module, observed: torch.Tensor, seed: int) -> Ways:
+    """Return what embeds observations: the untrained encoder, and what learns from pairs."""
+    process, rng = Process.read(settings), stream(seed, STREAM)
+    processes = len(process.conditionals)
+    views = process.views(PAIRS // processes, rng, 0)[: 2 * processes]  # without hard negatives
+    anchors, positives = (
+        mixing(as_tensor(np.concatenate(views[k::2]))).double().numpy() for k in (0, 1)
+    )
+    encoder, rows = build(settings, process, mixing, seed), observed.double().numpy()
+    found: Ways = {UNTRAINED: (BEFORE, partial(embed, encoder, observed))}
     for control in CONTROLS:
-        make = _embedded(control.embed, anchors, positives, as_is, process.dim, rng)
-        yield from scored(control.name, f"{control.words}; {len(anchors):,} pairs", make)
+        learned = partial(control.embed, anchors, positives, rows, process.dim, rng)
+        found[control.name] = f"{control.words}; {len(anchors):,} pairs", learned
+    return found
 
 
 def _images(settings: ImageSettings, seed: int) -> Iterator[Fields]:
@@ -109,13 +109,12 @@ def _images(settings: ImageSettings, seed: int) -> Iterator[Fields]:
     for protocol in protocols_of(settings):
         found, facts = pixel_fields(data.test, protocol)
         yield found | control_fields(IDENTITY, facts, found["seconds"])
-    encoder = make_encoder(settings.model, data.sample(), start_size(settings))
-    words = {"words": "the row's encoder before its first step"}
+    encoder = make_encoder(settings.model, sample_of(data.train[0].images), start_size(settings))
     for protocol in protocols_of(settings):
         rows, began = scored_rows(protocol, len(data.test)), time.monotonic()
         in_training = PROTOCOLS[protocol].train_mode
         z_hat = embed_images(encoder, data.test.images, rows=rows, train_mode=in_training)
-        shared = control_fields(UNTRAINED, words, time.monotonic() - began)
+        shared = control_fields(UNTRAINED, {"words": BEFORE}, time.monotonic() - began)
         yield image_fields(data.test, z_hat, protocol, names=QUICK) | shared
     anchors, positives = _coarse_pairs(data, seed)
     test = embed_images(lambda images: coarse(images, SIDE), data.test.images).astype(np.float64)
@@ -143,10 +142,6 @@ def _coarse_pairs(data: Splits, seed: int) -> tuple[np.ndarray, np.ndarray]:
             images = view.permute(0, 2, 3, 1).numpy()  # (batch, H, W, 3)
             parts[number % 2].append(coarse(images, SIDE).astype(np.float64))
     return np.concatenate(parts[0]), np.concatenate(parts[1])
-
-
-def _embedded(embed: Callable[..., np.ndarray], *arguments: Any) -> Callable[[], np.ndarray]:
-    return lambda: embed(*arguments)
 
 
 def control_fields(name: str, facts: dict[str, str], seconds: float) -> Fields:

@@ -1,14 +1,17 @@
 """What a run would cost: told before it is started, from measured steps."""
 
+import itertools
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from ident3d.dataset import load
 from ident3d.errors import DataError
@@ -21,7 +24,7 @@ from ..losses import make_objective
 from ..settings.experiment import Experiment
 from ..settings.run_settings import ImageSettings, Loss, Model, SyntheticSettings, Training
 from .gradients import backward, group_rows
-from .loop import make_optimizer, pick_device
+from .loop import Batch, make_optimizer, pick_device
 
 ROWS = 250_000  # of the published data set, where there is no data yet
 SIDE = 224
@@ -71,17 +74,9 @@ def training_cost(
     views: int = 2,
     processes: int = 1,
 ) -> Cost:
-    """Measure one piece of a step, and scale up.
+    """Measure one piece of a step, and scale up; `lines` say what is known of the data.
 
-    Args:
-        model: What is trained.
-        loss: By what.
-        training: How long.
-        lines: What is said of the data.
-        side: Pixels along an image.
-        rows: Of the data.
-        views: Of each pair and its hard negatives.
-        processes: That make pairs.
+    It has `rows` images of `side` pixels; a pair and its hard negatives are so many `views`.
     """
     images = training.batch * views
     piece = min(training.micro_batch or images, images)
@@ -150,26 +145,34 @@ def _measure(
 ) -> tuple[float, int]:
     """Return seconds per image, forward and backward, and the number of weights."""
     torch.manual_seed(0)
-    dim = model.dim
-    device = pick_device(training.device)
     count = min(piece, MEASURED)
     pixels = np.random.default_rng(0).integers(0, 256, (count, side, side, 3), np.uint8)
-    images = as_tensor(pixels).to(device)
-    encoder = make_encoder(model, images, 1.0).to(device)
+    images = as_tensor(pixels)
+    encoder = make_encoder(model, images, 1.0)
     group_rows(encoder, views * training.batch, piece, training.norm_rows)  # refuses what would be
-    objective = make_objective(loss, dim, processes).to(device)
-    optimizer = make_optimizer({"encoder": encoder, "objective": objective}, training)
+    objective = make_objective(loss, model.dim, processes)
     lengths = [count // views] * views
     used = images[: sum(lengths)]
-    latents = used if objective.reconstructs else torch.zeros(len(used), dim, device=device)
-    seconds = []
+    latents = used if objective.reconstructs else torch.zeros(len(used), model.dim)
+    batch = Batch(used.split(lengths), latents)
+    seconds = step_seconds(encoder, objective, itertools.repeat(batch), training)
+    return seconds / len(used), sum(p.numel() for p in encoder.parameters())
+
+
+def step_seconds(
+    encoder: nn.Module, objective: nn.Module, batches: Iterator[Batch], training: Training
+) -> float:
+    """Measure a step, its batch drawn and embedded in one piece: the quicker one of two."""
+    device, seconds = pick_device(training.device), []
+    modules = {"encoder": encoder.to(device), "objective": objective.to(device)}
+    optimizer = make_optimizer(modules, training)
     for _ in range(3):  # the first warms up
         began = time.perf_counter()
+        batch = next(batches).to(device)
         optimizer.zero_grad(set_to_none=True)
-        backward(encoder, encoder, used.split(lengths), lambda found: objective(found, latents))
+        backward(encoder, encoder, batch.views, partial(objective, latents=batch.latents))
         optimizer.step()
         if device.type == "cuda":
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - began)
-    weights = sum(p.numel() for p in encoder.parameters())
-    return min(seconds[1:]) / len(used), weights
+    return min(seconds[1:])

@@ -13,9 +13,10 @@ from ident3d import metrics
 from ident3d.conditionals import Normal, Product, parse
 from ident3d.dataset import Dataset
 from ident3d.factors import FACTORS
+from ident3d.rows import evenly
 from ident3d.spaces import UNIT_BOX
 
-from ..data.images import Splits
+from ..data.images import Splits, sample_of
 from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
 from ..encoders.theory import predicted_size, true_diagonal
@@ -53,16 +54,15 @@ def run(
         return identity_records(data)
     if baseline := BASELINES.get(loss.name):
         return records(settings, data, baseline, {"seconds": 0.0})
-    sample = data.sample()
+    sample = sample_of(data.train[0].images, settings.data.rows)
     encoder = make_encoder(settings.model, sample, start_size(settings))
     if loss.name in BASELINES:
         return records(settings, data, encoder, {"seconds": 0.0})
     objective = make_objective(loss, dim, len(data.train))
     device = pick_device(settings.training.device)
     batches = data.batches(seed, device)
-    rows = np.linspace(0, len(data.test) - 1, min(settings.data.watched, len(data.test)))
-    watched = data.test.images[rows.astype(int)]
-    latents = data.test.latents[rows.astype(int)][:, data.columns]
+    rows = evenly(len(data.test), settings.data.watched)
+    watched, latents = data.test.images[rows], data.test.latents[rows][:, data.columns]
 
     def evaluate(encoder: nn.Module) -> dict[str, float]:
         z_hat = embed(encoder, watched, label="score")

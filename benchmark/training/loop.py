@@ -77,7 +77,7 @@ def train(
     batches: Batches,
     settings: Training,
     *,
-    evaluate: Evaluate,
+    evaluate: Evaluate = lambda encoder: {},
     checkpoint: Path | None = None,
     label: str = "training",
 ) -> History:

@@ -16,12 +16,12 @@ from ..data.mixing import make_mixing
 from ..data.synthetic import (
     COMPARISON,
     MIXING,
-    SCORING,
     WHITENING,
     Process,
     as_tensor,
     batches,
     draw_batch,
+    scored_anchors,
     stream,
 )
 from ..encoders import make_encoder
@@ -58,9 +58,7 @@ def run_mixed(
     """
     torch.manual_seed(seed)
     process, loss, ranks = Process.read(settings), settings.loss, here()
-    z = process.anchors(settings.data.scored, stream(seed, SCORING))
-    if settings.data.opposite:
-        z = -z
+    z = scored_anchors(settings, process, seed)
     with torch.no_grad():
         observed = mixing(as_tensor(z))
     if loss.name == "identity":

@@ -4,12 +4,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 from ident3d.benchmark.commands.benchmark_command import benchmark
-from ident3d.benchmark.digits import digit_controls, digit_run
+from ident3d.benchmark.digits import digit_run
 from ident3d.benchmark.digits.digit_images import Digits
 from ident3d.benchmark.encoders import make_encoder
 from ident3d.benchmark.experiments import EXPERIMENTS
 from ident3d.benchmark.results import load_all
-from ident3d.benchmark.training import synthetic_run
+from ident3d.benchmark.training import control_run, synthetic_run
 
 from ident3d.errors import DataError
 
@@ -28,7 +28,7 @@ def invoke(*arguments):
 def few(monkeypatch):
     monkeypatch.setattr(synthetic_run, "SAMPLE", 400)
     monkeypatch.setattr(synthetic_run, "COMPARED", 2)
-    monkeypatch.setattr(digit_controls, "PAIRS", 500)
+    monkeypatch.setattr(control_run, "PAIRS", 500)
 
 
 def test_a_row_that_was_killed_goes_on_to_the_same_record(tmp_path, monkeypatch):
