@@ -17,7 +17,7 @@ from ..errors import DataError
 from ..factors import Factor, as_latents, to_unit
 from ..files import write_bytes
 from ..outside import as_reals, parse_pickle
-from .readers import SplitLatents
+from .readers import SplitLatents, first_difference
 
 FILE = "kitti_peds_v2.pickle"
 SIDE = 64
@@ -55,7 +55,14 @@ def read_masks(folder: str, files: Mapping[str, bytes]) -> SplitLatents:
         raise DataError(f"{name} has a sequence with more or fewer latents than masks.")
     latents = np.concatenate(stated)
     numbers = np.repeat(np.arange(len(lengths)), lengths)
-    _check_agreement(latents, measure(masks, name), numbers, name)
+    measured = measure(masks, name)
+    if place := first_difference(latents, measured, _TOLERANCE):
+        row, column = place
+        raise DataError(
+            f"{name} has latents that are not those of its masks: in sequence {numbers[row]} "
+            f"{MASK_FACTORS[column].name} is {latents[row, column]:.6g}, the mask has "
+            f"{measured[row, column]:.6g}."
+        )
     unit = as_latents(to_unit(latents, MASK_FACTORS), MASK_FACTORS)
     return SplitLatents(unit, None, {}, masks, numbers, made_by)
 
@@ -126,16 +133,3 @@ def _latents(sequence: Any, name: str) -> np.ndarray:
     if latents.ndim != 2 or latents.shape[1] != len(MASK_FACTORS):
         raise DataError(f"{name} must have latents of shape (frames, {len(MASK_FACTORS)}).")
     return latents
-
-
-def _check_agreement(
-    latents: np.ndarray, measured: np.ndarray, sequences: np.ndarray, name: str
-) -> None:
-    differs = ~(np.abs(latents - measured) < _TOLERANCE)  # NaN differs too
-    if differs.any():
-        row, column = np.argwhere(differs)[0]
-        raise DataError(
-            f"{name} has latents that are not those of its masks: in sequence {sequences[row]} "
-            f"{MASK_FACTORS[column].name} is {latents[row, column]:.6g}, the mask has "
-            f"{measured[row, column]:.6g}."
-        )

@@ -79,9 +79,8 @@ def _read_npy_latents(folder: str, files: Mapping[str, bytes], suffix: str) -> n
     scene, expected = _read_npy(files[scene_name], folder + scene_name), to_scene(latents)
     if scene.shape != expected.shape:
         raise DataError(f"{folder}{scene_name} has shape {scene.shape}, {name} {expected.shape}.")
-    differs = ~(np.abs(scene - expected) < 1e-4)  # NaN differs too
-    if differs.any():
-        row, column = np.argwhere(differs)[0]
+    if place := first_difference(scene, expected, 1e-4):
+        row, column = place
         raise DataError(
             f"{folder}{scene_name} disagrees with {name}: row {row} has "
             f"{FACTORS[column].name} {scene[row, column]:.4g}, "
@@ -89,6 +88,12 @@ def _read_npy_latents(folder: str, files: Mapping[str, bytes], suffix: str) -> n
             f"unpack and remove {scene_name} to import the raw latents alone."
         )
     return latents
+
+
+def first_difference(one: np.ndarray, two: np.ndarray, tolerance: float) -> list[int]:
+    """Return row and column of the first numbers that differ, empty if none do; NaN differs."""
+    places = np.argwhere(~(np.abs(one - two) < tolerance))
+    return places[0].tolist() if len(places) else []
 
 
 def _unit(latents: np.ndarray, name: str) -> np.ndarray:
