@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -21,15 +22,14 @@ from ident3d.files import canonical_sha256
 from ident3d.index import Index
 from ident3d.published import export_published
 from ident3d.rows import row_latents
-from ident3d.shards import Description, ShardWriter, write_manifest
+from ident3d.shards import Description, write_manifest
 from ident3d.shards.contents import read_shard_columns
 from ident3d.shards.verify import problems
 from tests.faults.injecting import flip, in_child, is_one_sentence, killed_at, steps_of
 from tests.faults.ledger import injected
 from tests.faults.writers import LEGACY, SPEC, Painter, digests, render, whole
-from tests.support.helpers import make_dataset, painted
+from tests.support.helpers import make_dataset, painted, shard_writer
 
-ROWS = np.arange(4)
 RECORD = 8 + 32 + 8 * 8 * 3  # position, seal, pixels
 HEADER = 18 + 32 + 32
 
@@ -39,14 +39,7 @@ def no_waiting_for_the_disk(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
-def writer(folder, **changes):
-    given = {
-        "rows": ROWS,
-        "latents": row_latents(0, "train", ROWS),
-        "shape": (8, 8, 3),
-        "description": Description(seed=0),
-    }
-    return ShardWriter(folder / "train" / "shard-00000.h5", **given | changes)
+writer = partial(shard_writer, count=4)
 
 
 def image(position):

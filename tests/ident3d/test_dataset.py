@@ -9,7 +9,6 @@ import pickle
 import shutil
 import subprocess
 import sys
-import threading
 
 import h5py
 import numpy as np
@@ -24,6 +23,7 @@ from ident3d.outside import write_sealed
 from ident3d.shards import MANIFEST
 from ident3d.shards.verify import problems
 from tests.support.helpers import make_dataset, painted_row
+from tests.support.interruptions import at_once
 
 
 @pytest.fixture(params=[False, True], ids=["contiguous", "zstd"])
@@ -122,11 +122,7 @@ def test_threads_and_pickles(data):
             if not np.array_equal(painted_row(data.images[rows]), rows):
                 wrong.append(rows)
 
-    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(read, 4)
     assert not wrong
     assert painted_row(pickle.loads(pickle.dumps(data)).images[4]) == 4
 

@@ -1,6 +1,7 @@
 """Small data sets for tests, with the row number painted into every image."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,17 @@ def painted(row: int, size: int = 8, mark: int = 0) -> np.ndarray:
 def painted_row(image: np.ndarray) -> np.ndarray:
     """Read the row number back from one image or many."""
     return image[..., 0, 0, 0].astype(int) + 256 * image[..., 0, 0, 1].astype(int)
+
+
+def shard_writer(folder: Path, count: int, **changes: Any) -> ShardWriter:
+    """Open the first shard of a split, of so many rows."""
+    given = {
+        "rows": np.arange(count),
+        "latents": row_latents(0, "train", range(count)),
+        "shape": (8, 8, 3),
+        "description": Description(seed=0),
+    }
+    return ShardWriter(folder / "train" / shard_name(0), **given | changes)
 
 
 def make_dataset(

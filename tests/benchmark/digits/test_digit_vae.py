@@ -10,6 +10,8 @@ from ident3d.benchmark.digits.digit_views import augment, shape, two_peaks, view
 from ident3d.benchmark.experiments import EXPERIMENTS
 from torch.distributions import Bernoulli, Normal, kl_divergence
 
+from tests.support.interruptions import killed
+
 SMALL = (
     EXPERIMENTS["digits/25"]
     .tiers["cpu"]
@@ -56,18 +58,7 @@ def test_latents_on_the_sphere_are_decoded_at_the_length_of_normal_ones():
 def test_a_vae_that_was_cut_off_goes_on_to_the_same_weights(tmp_path, monkeypatch):
     whole = get_vae(SMALL, 3, tmp_path / "whole")
     batches = digit_vae.vae_batches
-
-    def cut(*arguments):
-        def source(first):
-            for step, batch in enumerate(batches(*arguments)(first), first):
-                if step == 7:
-                    raise KeyboardInterrupt
-                yield batch
-
-        return source
-
-    monkeypatch.setattr(digit_vae, "vae_batches", cut)
-    with pytest.raises(KeyboardInterrupt):
+    with killed(monkeypatch, digit_vae, "vae_batches", 7):
         get_vae(SMALL, 3, tmp_path / "cut")
     assert [path.suffix for path in (tmp_path / "cut").glob("*.checkpoint")] == [".checkpoint"]
     steps = []

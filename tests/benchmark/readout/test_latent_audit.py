@@ -15,7 +15,7 @@ from PIL import Image
 
 from ident3d.errors import DataError
 from ident3d.factors import FACTORS
-from tests.benchmark.readout.test_readout import Killed, cut_off
+from tests.support.interruptions import killed
 
 
 def test_the_implied_conditional_is_that_of_known_noise():
@@ -85,11 +85,8 @@ def small(tmp_path_factory):
 
 def test_an_audit_that_is_cut_off_ends_with_the_same_numbers(tmp_path, monkeypatch, small):
     (whole,) = latent_audit.run(small, 0, None, "whole")
-    batches = latent_audit.reader_batches
-    with monkeypatch.context() as patch:
-        patch.setattr(latent_audit, "reader_batches", lambda *a: cut_off(batches(*a), 2))
-        with pytest.raises(Killed):
-            latent_audit.run(small, 0, tmp_path / "c", "cut")
+    with killed(monkeypatch, latent_audit, "reader_batches", 2):
+        latent_audit.run(small, 0, tmp_path / "c", "cut")
     (again,) = latent_audit.run(small, 0, tmp_path / "c", "again")
     assert again["scores"] == whole["scores"] and again["points"] == whole["points"]
 

@@ -19,22 +19,7 @@ from ident3d.benchmark.readout.readout_settings import ReadoutData
 from PIL import Image
 
 from ident3d.errors import DataError
-
-
-class Killed(Exception):
-    pass
-
-
-def cut_off(batches, kill_at):
-    """Batches that end in a kill."""
-
-    def source(first):
-        for step, batch in enumerate(batches(first), first):
-            if step == kill_at:
-                raise Killed
-            yield batch
-
-    return source
+from tests.support.interruptions import killed
 
 
 def test_digits_keep_their_ink_and_get_colours_that_tell_no_class():
@@ -176,11 +161,8 @@ def test_a_run_that_is_cut_off_ends_with_the_same_scores(
     settings = EXPERIMENTS[f"content-style/solids/{objective}"].tiers["cpu"]
     settings = settings.with_(data=str(small_solids), steps=4, batch=8, checkpoint_seconds=0)
     (whole,) = readout_run.run(settings, 0, None, "whole")
-    batches = readout_run.augmented_batches
-    with monkeypatch.context() as patch:
-        patch.setattr(readout_run, "augmented_batches", lambda *a: cut_off(batches(*a), 2))
-        with pytest.raises(Killed):
-            readout_run.run(settings, 0, tmp_path / "c", "cut")
+    with killed(monkeypatch, readout_run, "augmented_batches", 2):
+        readout_run.run(settings, 0, tmp_path / "c", "cut")
     (again,) = readout_run.run(settings, 0, tmp_path / "c", "again")
     assert again["scores"] == whole["scores"] and again["curves"] == whole["curves"]
     assert set(whole["scores"]["kernel_r2_per_factor_projected"]) >= {"x", "object_hue"}

@@ -20,6 +20,7 @@ from ident3d.errors import DataError
 from ident3d.metrics import mcc
 from ident3d.published import import_published
 from ident3d.published.masks import FILE, write_masks
+from tests.support.interruptions import killed
 
 ROWS = [f"table3/{number}" for number in range(1, 11)]
 SMALL = {"steps": "6", "batch": "4", "evaluations": "2", "train_rows": "40", "watched": "40"}
@@ -80,21 +81,7 @@ def test_the_encoder_is_the_published_one(walkers):
 def test_a_run_that_is_cut_off_goes_on_to_the_same_numbers(walkers, tmp_path, monkeypatch, name):
     settings = small(name, walkers, checkpoint_seconds="0")
     whole = run(settings, 5, tmp_path / "whole", "whole")[-1]
-    batches = Splits.batches
-
-    def cut_off(self, *arguments):
-        source = batches(self, *arguments)
-
-        def until(first):
-            for step, batch in enumerate(source(first), start=first):
-                if step == 4:
-                    raise KeyboardInterrupt
-                yield batch
-
-        return until
-
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(Splits, "batches", cut_off)
+    with killed(monkeypatch, Splits, "batches", 4):
         run(settings, 5, tmp_path / "cut", "cut")
     assert (tmp_path / "cut").exists()
     seen = []

@@ -16,6 +16,7 @@ from ident3d.benchmark.training.schedules import SCHEDULES
 from torch import nn
 
 from ident3d.errors import DataError
+from tests.support.interruptions import Killed, cut_off
 
 SETTINGS = Training(steps=12, lr=1e-2, evaluations=4, schedule="one-cycle", device="cpu")
 
@@ -46,22 +47,12 @@ def run(settings=SETTINGS, checkpoint=None, source=batches, evaluate=norm):
     return history, encoder.state_dict()
 
 
-class Killed(Exception):
-    pass
-
-
 @pytest.mark.parametrize("kill_at", [1, 5, 11])
 def test_a_run_cut_off_at_any_step_ends_with_the_same_numbers(tmp_path, kill_at):
-    def cut_off(first):
-        for step, batch in enumerate(batches(first), start=first):
-            if step == kill_at:
-                raise Killed
-            yield batch
-
     settings = replace(SETTINGS, checkpoint_seconds=0)
     whole, weights = run()
     with pytest.raises(Killed):
-        run(settings, tmp_path / "c", cut_off)
+        run(settings, tmp_path / "c", cut_off(batches, kill_at))
     again, weights_again = run(settings, tmp_path / "c")
     assert again.curves == whole.curves
     assert all(torch.equal(weights[key], weights_again[key]) for key in weights)

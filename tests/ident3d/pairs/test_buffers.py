@@ -1,5 +1,4 @@
 import pickle
-import threading
 import tracemalloc
 
 import numpy as np
@@ -7,6 +6,7 @@ import pytest
 import torch
 
 from ident3d.pairs.buffers import Buffers
+from tests.support.interruptions import at_once
 
 SHAPE = (16, 8, 8, 3)
 
@@ -91,11 +91,7 @@ def test_threads_never_share_memory():
             torn.extend(part for part in held if (part != number).any())
             del held[: rng.integers(4)]
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work, 6)
     assert not torn
 
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -14,21 +15,13 @@ import pytest
 from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.files import Busy
-from ident3d.rows import row_latents
-from ident3d.shards import MANIFEST, Description, ShardWriter, write_manifest
-from tests.support.helpers import make_dataset, painted, painted_row
+from ident3d.shards import MANIFEST, Description, write_manifest
+from tests.support.helpers import make_dataset, painted, painted_row, shard_writer
 
 ROWS = np.arange(10)
 
 
-def writer(folder, **changes):
-    arguments = {
-        "rows": ROWS,
-        "latents": row_latents(0, "train", ROWS),
-        "shape": (8, 8, 3),
-        "description": Description(seed=0),
-    } | changes
-    return ShardWriter(folder / "train" / "shard-00000.h5", **arguments)
+writer = partial(shard_writer, count=len(ROWS))
 
 
 def fill(shard):
