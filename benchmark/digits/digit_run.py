@@ -46,9 +46,7 @@ def with_digits(fields: dict[str, Any], digits: Digits, accuracy: float) -> dict
 def neighbour_accuracy(digits: Digits, embedded: Sequence[np.ndarray]) -> float:
     """Return the share of real test digits whose nearest neighbours have their class.
 
-    Args:
-        digits: Neighbours are those that the VAE learned from.
-        embedded: Them, and the test digits, in the representation.
+    Those are the digits that the VAE learned from; `embedded` are they, and the test digits.
     """
     from sklearn.neighbors import KNeighborsClassifier
 

@@ -22,15 +22,11 @@ ALPHA = 0.01  # of the test of normality: this share of normal samples is called
 
 @dataclass(frozen=True)
 class Shape:
-    """What share of the digits' latents, one dimension at a time, has some shape.
+    """What share of the digits' latents, one dimension at a time, has some shape."""
 
-    Args:
-        not_normal: Rejected by D'Agostino and Pearson's test at `ALPHA`.
-        two_peaks: Better told by two normal densities than by one (BIC), whose means lie more
-            than two of their deviations apart, so that their sum has two peaks.
-    """
-
-    not_normal: float
+    not_normal: float  # rejected by D'Agostino and Pearson's test at `ALPHA`
+    # Better told by two normal densities than by one (BIC), whose means lie more than two of their
+    # deviations apart, so that their sum has two peaks.
     two_peaks: float
 
 

@@ -86,12 +86,8 @@ class Whitened(nn.Module):
 
     A random MLP folds the latent space, and unfolding it takes most of a small budget. A linear map
     folds nothing: the mixing is invertible, so is what it starts from, and the MLP learns the bend.
-
-    Args:
-        sample: Observations, (n, dim), to take mean and covariance from.
-        head: Puts features into the model's space.
-        widths: Hidden widths of the MLP.
-        spread: Standard deviation of the features at the start.
+    Mean and covariance are those of `sample`, (n, dim); `spread` is the standard deviation of the
+    features at the start.
     """
 
     centre: Tensor

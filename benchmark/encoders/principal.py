@@ -10,13 +10,8 @@ class Principal(nn.Module):
     """head(rotation of the first principal components + MLP(components)), the MLP 0 at the start.
 
     `Whitened` for observations of more dimensions than there are latents: the first `dim` of the
-    whitened components are what it starts from, and the MLP learns the bend from all of them.
-
-    Args:
-        sample: Observations, (n, p), to take mean and covariance from.
-        dim: Of the features.
-        head: Puts features into the model's space.
-        bend: The MLP, `components` to `dim`; its last layer is set to 0.
+    whitened components are what it starts from, and the MLP learns the bend from all of them. Mean
+    and covariance are those of `sample`, (n, p); the last layer of `bend` is set to 0.
     """
 
     centre: Tensor

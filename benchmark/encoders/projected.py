@@ -20,12 +20,8 @@ WIDTHS = (32, 64, 128, 256)  # channels of `small-conv`, each layer half as wide
 class Projected(nn.Module):
     """head(projection(backbone(pixels))).
 
-    Args:
-        sample: Images to take the channels' statistics from.
-        backbone: From normalised images to features, (n, width).
-        width: Of the features.
-        dim: Of the projection: two layers, the hidden one as wide as the features.
-        head: Puts the projection into the model's space.
+    The channels are normalised as those of `sample`; the backbone's features are (n, width), and
+    the projection has two layers, the hidden one as wide as they are.
     """
 
     def __init__(

@@ -28,17 +28,11 @@ KIND = "encoder"
 
 @dataclass(frozen=True)
 class Trained:
-    """An encoder, and what it takes to make it again.
-
-    Args:
-        encoder: The network.
-        settings: Of its run, as a record keeps them.
-        sample: The shape of the sample that it took statistics from: (n, dim) or (n, 3, H, W).
-    """
+    """An encoder, and what it takes to make it again."""
 
     encoder: nn.Module
-    settings: dict[str, Any]
-    sample: tuple[int, ...]
+    settings: dict[str, Any]  # of its run, as a record keeps them
+    sample: tuple[int, ...]  # shape of what it took statistics from: (n, dim) or (n, 3, H, W)
 
     def save(self, path: Path) -> None:
         """Write it."""

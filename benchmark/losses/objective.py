@@ -14,11 +14,6 @@ class Objective(nn.Module):
 
     Views are the anchors and positives of each process in turn, each (n, d), then k n hard
     negatives, those of an anchor side by side.
-
-    Args:
-        settings: Name, similarity, temperature and options.
-        dim: Dimensions of the model.
-        processes: How many processes make pairs.
     """
 
     function: ClassVar[Callable[..., Tensor]]  # the loss without its settings

@@ -118,17 +118,12 @@ def audit(
 
 
 def implied(truth: np.ndarray, own: np.ndarray, seen: np.ndarray) -> dict[str, np.ndarray]:
-    """Describe p(z+ | z) as read, by factor.
+    """Describe p(z+ | z) as read, by factor, from z, (n, d).
 
-    Args:
-        truth: z, (n, d).
-        own: What is read of images as they are, (n, d).
-        seen: What is read of views, (views, n, d).
-
-    Returns:
-        `bias` and `spread` of what is read about z; `net`, the spread with the reader's own error
-        subtracted in squares; `kurtosis`, excess, of the move from `own` (0: normal); `r2`, the
-        share of a factor's variance that a line through what is read still explains.
+    `own` is what is read of images as they are, (n, d), `seen` of views, (views, n, d). Returns
+    `bias` and `spread` of what is read about z; `net`, the spread with the reader's own error
+    subtracted in squares; `kurtosis`, excess, of the move from `own` (0: normal); `r2`, the share
+    of a factor's variance that a line through what is read still explains.
     """
     error, move = seen - truth, (seen - own).reshape(-1, truth.shape[1])
     spread, own_error = error.std((0, 1)), (own - truth).std(0)

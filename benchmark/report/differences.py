@@ -34,10 +34,8 @@ FOLLOWS = {"widths": "encoder", "size": "learnable"}  # not said of what differs
 def differences(ours: Settings, paper: Settings, data: Settings | None = None) -> list[str]:
     """Say what keeps a run from being comparable with the published one; empty if nothing does.
 
-    Args:
-        ours: Settings of the run, as its record keeps them.
-        paper: Settings of the same row in the `paper` tier.
-        data: What the record says of its data set; None: synthetic.
+    Settings are those of the run's record, and of the same row in the `paper` tier; `data` is what
+    the record says of its data set, None if synthetic.
     """
     if "steps" not in ours:
         return ["its settings are not stated"]

@@ -93,14 +93,8 @@ def pixel_r2(
 
     There are more pixels than rows, so the fit needs a penalty: a ridge, chosen by leaving one
     fitted row out at a time, or, as the released code has it, next to none, which gives the
-    solution of least norm. Solved in the rows, (n, n), never in the pixels.
-
-    Args:
-        latents: True factors, (n, d).
-        pixels: Any dtype, (n, p).
-        fit: Rows to fit on.
-        scored: Rows to score.
-        least_norm: Take the smallest penalty.
+    solution of least norm. Solved in the rows, (n, n), never in the pixels, (n, p) of any dtype.
+    `fit` and `scored` are the numbers of rows.
     """
     x = np.asarray(pixels, np.float32) - pixels[fit].mean(0, dtype=np.float32)
     gram = (x @ x[fit].T).astype(np.float64)  # (n, fitted)

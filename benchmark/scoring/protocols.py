@@ -16,25 +16,15 @@ SHUFFLE = 20210615  # seed of the order of rows: one for everybody, so that anyb
 
 @dataclass(frozen=True)
 class Protocol:
-    """What is known of a protocol.
+    """What is known of a protocol."""
 
-    Args:
-        label: Its name on pages.
-        words: What it does.
-        version: Of the records that may have it.
-        whole: Score all rows of a split; else at most `RELEASED_ROWS`.
-        shuffled: Score rows in the order that `SHUFFLE` gives, not from the first on.
-        train_mode: Batch-norm normalises by the batch, as in training.
-        in_sample: R2 is fitted on the rows that it is scored on, of images too.
-    """
-
-    label: str
+    label: str  # its name on pages
     words: str
-    version: int = 2
-    whole: bool = False
-    shuffled: bool = False
-    train_mode: bool = False
-    in_sample: bool = False
+    version: int = 2  # of the records that may have it
+    whole: bool = False  # score all rows of a split; else at most `RELEASED_ROWS`
+    shuffled: bool = False  # score rows in the order that `SHUFFLE` gives, not from the first on
+    train_mode: bool = False  # batch-norm normalises by the batch, as in training
+    in_sample: bool = False  # R2 is fitted on the rows that it is scored on, of images too
 
 
 PROTOCOLS = {

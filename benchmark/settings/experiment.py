@@ -15,37 +15,25 @@ Published = Mapping[str, tuple[float, float | None]]  # score -> (mean, std), fr
 
 @dataclass(frozen=True)
 class Experiment:
-    """One row of a table, or one point of a figure.
+    """One row of a table, or one point of a figure."""
 
-    Args:
-        id: Such as `table1/3`; what stands before the first slash is its family.
-        title: The row in words.
-        method: Its name on the leaderboard.
-        tiers: Settings of each tier, which is a key of `tiers.TIERS`, smallest first.
-        run: `run(settings, seed, checkpoint, label)` returns the fields of a record, or of
-            several: the last one says "done".
-        published: Score -> (mean, std); std None where the paper gives none.
-        plan: `plan(settings)` tells in words what a run would cost.
-        check: `check(settings)` raises if the data that a run needs is not there.
-        controls: `controls(settings, seed, work)` yields the fields of the records of its controls
-            and may keep files in the folder `work`; None: those of `control_run`.
-        supply: How to get the data of its smaller tiers, where no render makes it.
-        source: Where the published scores come from, for people.
-        notes: What people must know of a tier: which of paper and released code it follows where
-            they differ, and what it takes from the truth. `note` adds what settings show.
-    """
-
-    id: str
-    title: str
-    method: str
-    tiers: Mapping[str, Composed]
+    id: str  # such as `table1/3`; what stands before the first slash is its family
+    title: str  # the row in words
+    method: str  # its name on the leaderboard
+    tiers: Mapping[str, Composed]  # settings of each tier, a key of `tiers.TIERS`, smallest first
+    # Of settings, seed, checkpoint and label; gives the fields of a record, or of several: the last
+    # one says "done".
     run: Callable[[Any, int, Path | None, str], Fields | list[Fields]]
-    published: Published = field(default_factory=dict)
-    plan: Callable[[Any], str] | None = None
-    check: Callable[[Any], object] | None = None
+    published: Published = field(default_factory=dict)  # std None where the paper gives none
+    plan: Callable[[Any], str] | None = None  # tells in words what a run would cost
+    check: Callable[[Any], object] | None = None  # raises if the data that a run needs is not there
+    # Of settings, seed and a folder for files; gives the fields of the records of its controls.
+    # None: those of `control_run`.
     controls: Callable[[Any, int, Path], Iterable[Fields]] | None = None
-    supply: str = ""
-    source: str = "paper"
+    supply: str = ""  # how to get the data of its smaller tiers, where no render makes it
+    source: str = "paper"  # of the published scores, for people
+    # What people must know of a tier: which of paper and released code it follows where they
+    # differ, and what it takes from the truth. `note` adds what settings show.
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def note(self, tier: str) -> str:

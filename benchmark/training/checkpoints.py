@@ -24,13 +24,9 @@ def save(
     optimizer: torch.optim.Optimizer,
     state: Mapping[str, Any],
 ) -> None:
-    """Write everything that training needs to go on: weights, optimiser, generators, `state`.
+    """Write everything that training needs to go on: weights, optimiser, generators, plain JSON.
 
-    Args:
-        path: The file; replaced atomically.
-        modules: Named modules.
-        optimizer: Its state must be tensors, as that of every optimiser in torch is.
-        state: Further facts, plain JSON.
+    The optimiser's state must be tensors, as that of every one in torch is.
     """
     tensors = {f"random.{name}": value for name, value in random_states().items()}
     for name, module in modules.items():

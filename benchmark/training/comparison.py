@@ -36,14 +36,8 @@ def against_truth(
     negatives, so the gap holds neither a wrong size nor too few negatives. Where the metric is
     learned they have the true one. Losses whose optimum is not known give nothing.
 
-    Args:
-        settings: Of the run.
-        encoder: Trained.
-        objective: Trained.
-        batches: What to compare on, with latents.
-        space: Of the latents.
-        metrics: The true diagonal of each process, if they have one.
-        predicted: The size that the theory predicts for infinitely many negatives, if it does.
+    Batches have latents, which lie on `space`; `metrics` are the true diagonals, of each process
+    that has one; `predicted` is the size that the theory has for infinitely many negatives.
     """
     truth = _truth(settings, metrics)
     if truth is None:

@@ -35,15 +35,10 @@ AGAIN = "run again to go on from the last checkpoint."
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those that train together; a single process is the only one.
-
-    Args:
-        rank: Its number.
-        world: How many there are.
-    """
+    """This process among those that train together; a single process is the only one."""
 
     rank: int = 0
-    world: int = 1
+    world: int = 1  # how many there are
 
     @property
     def first(self) -> bool:

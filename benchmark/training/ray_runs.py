@@ -18,11 +18,8 @@ def run_on_ray(
 ) -> Iterator[tuple[Job, Path | Exception]]:
     """Do runs, each in a process of a Ray cluster, and yield each with its record or what failed.
 
-    Args:
-        jobs: What to do.
-        address: A Ray cluster's, as `scale.ray_tasks.connect` takes it.
-        gpus: Cards of each run, such as 0.5; None: one where the cluster has any.
-        again: Do runs that have a record once more.
+    `address` is as `ray_tasks.connect` takes it, `gpus` the cards of each run, such as 0.5; None:
+    one where the cluster has any. `again` does runs that have a record once more.
     """
     ray = connect(address)
     if gpus is None:

@@ -19,15 +19,10 @@ from .distributed import Ranks
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows that are embedded at a time, in groups that are normalised together.
-
-    Args:
-        ranks: Who holds rows.
-        counts: Rows of each group on each rank, in their order there, (world, groups).
-    """
+    """Rows that are embedded at a time, in groups that are normalised together."""
 
     ranks: Ranks
-    counts: np.ndarray
+    counts: np.ndarray  # rows of each group on each rank, in their order there, (world, groups)
     _placed: dict[torch.device, Tensor] = field(default_factory=dict)
 
     @cached_property

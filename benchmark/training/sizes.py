@@ -35,16 +35,8 @@ def train_run(
 ) -> dict[str, Any] | None:
     """Fit the size, where it is to be fit, train, and return the fields that all records have.
 
-    Args:
-        settings: The run's.
-        encoder: Trained in place.
-        objective: Trained in place, where it has parameters.
-        whole: All batches, to which the first rank fits the size.
-        share: This rank's part of them, to train on.
-        how: What else `train` is told.
-
-    Returns:
-        The fields, or None on all ranks but the first, which alone scores.
+    The first rank fits the size to the `whole` batches; each trains on its `share` of them, as
+    `how` tells `train`. Others than the first, which alone scores, return None.
     """
     first = here().first
     if settings.model.size == FIT and first:

@@ -18,11 +18,8 @@ def read_sealed(
 ) -> dict[str, Any]:
     """Read a record back; raises ValueError if it is not as it was written.
 
-    Args:
-        path: The file.
-        key: Where its digest is.
-        older: Tells a record of a version that had no digest yet; without that question a bit
-            flipped in the key itself would pass for one.
+    `older` tells a record of a version that had no digest yet; without that question a bit flipped
+    in the key itself would pass for one.
     """
     record = parse_json(read_plain(path, MAX_BYTES))
     if not isinstance(record, dict):

@@ -132,14 +132,7 @@ class Resumable(ABC, Generic[B]):
 
 
 class BatchMaker:
-    """Makes the batch of any step; runs in threads and in workers.
-
-    Args:
-        pairs: Where pairs come from; its seed is the batches'.
-        batch_size: Pairs in a batch, on each rank.
-        rank: This process's number among `world_size`.
-        world_size: How many processes share each epoch.
-    """
+    """Makes the batch of any step; runs in threads and in workers. Arguments: `PairLoader`'s."""
 
     def __init__(self, pairs: "Pairs", batch_size: int, rank: int, world_size: int) -> None:
         rows = len(pairs.anchors)

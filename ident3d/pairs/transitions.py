@@ -43,14 +43,7 @@ class Transitions:
 def transitions(
     data: Dataset, conditional: str, *, pairs: int = 20_000, seed: int = 0
 ) -> Transitions:
-    """Measure the changes of factors in pairs by time; only latents are read.
-
-    Args:
-        data: What `ident3d.load` gives, with sequences.
-        conditional: Such as `time:5`.
-        pairs: How many pairs to draw.
-        seed: For the draws.
-    """
+    """Measure how factors change in pairs by time, such as `time:5`; only latents are read."""
     served = Pairs(data, conditional, seed)
     anchors, positives = served.draw(pairs, np.random.default_rng([seed, 2]))
     changes = data.latents[positives].astype(np.float64) - data.latents[anchors]

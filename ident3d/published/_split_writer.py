@@ -16,14 +16,7 @@ _MOST_SHARDS = 128  # all may be open at once, with two files each
 class SplitWriter:
     """Opens each shard when its first image arrives and publishes it with its last.
 
-    Args:
-        root: The data set's folder.
-        split: The split, checked.
-        compress: Store one zstd chunk per image.
-        shard_rows: Rows per shard, at least; more if there would be very many shards.
-
-    Raises:
-        DataError: The folder holds other data, or another process is importing into it.
+    Arguments are those of `import_published`; a folder that holds other data raises DataError.
     """
 
     def __init__(self, root: Path, split: PublishedSplit, compress: bool, shard_rows: int) -> None:

@@ -85,10 +85,7 @@ def measure(masks: np.ndarray, name: str = "`masks`") -> np.ndarray:
 def write_masks(path: Path, sequences: Sequence[np.ndarray], made_by: str | None = None) -> None:
     """Write sequences of masks, bool (T, 64, 64) each, as the published file is written.
 
-    Args:
-        path: The file.
-        sequences: The masks; their latents are measured.
-        made_by: Who made them, for a file that is not the published one.
+    Their latents are measured. `made_by` says that the file is not the published one.
     """
     record: dict[str, Any] = {
         MASKS: list(sequences),

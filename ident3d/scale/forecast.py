@@ -16,30 +16,19 @@ UNEVEN = 1.25  # pieces are the limit where their ends take this much longer tha
 
 @dataclass(frozen=True)
 class Work:
-    """Pieces of work, none of which waits for another.
+    """Pieces of work, none of which waits for another."""
 
-    Args:
-        pieces: Seconds that each takes on one node, in the order in which they are begun.
-        moved: Bytes between all nodes and the shared disk.
-    """
-
-    pieces: Sequence[float]
-    moved: float
+    pieces: Sequence[float]  # seconds of each on one node, in the order in which they are begun
+    moved: float  # bytes between all nodes and the shared disk
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where the work is done.
+    """Where the work is done."""
 
-    Args:
-        start: Seconds until a node begins, also after it was lost.
-        disk: Bytes a second that the shared disk moves for all nodes together.
-        lost_per_day: How often each node is lost; it comes back and goes on with what it had.
-    """
-
-    start: float
-    disk: float
-    lost_per_day: float = 0.0
+    start: float  # seconds until a node begins, also after it was lost
+    disk: float  # bytes a second that the shared disk moves for all nodes together
+    lost_per_day: float = 0.0  # of each node; it comes back and goes on with what it had
 
 
 @dataclass(frozen=True)

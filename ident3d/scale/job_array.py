@@ -79,13 +79,8 @@ def sbatch_script(
 ) -> str:
     """Write a script for `sbatch` that does a command in shares, and ends the work.
 
-    Args:
-        name: Of the job.
-        command: The words of a command that takes `--shard I/N`, without it.
-        last: Commands of the last task; one that fails does not keep the next from being tried.
-        shares: Tasks of the array.
-        cpus: Cores of each task.
-        gpus: Cards of each task.
+    The command takes `--shard I/N`, and is given without it. Of the `last` task's commands one that
+    fails does not keep the next from being tried. `cpus` and `gpus` are those of each task.
     """
     return _SCRIPT.format(
         name=name,

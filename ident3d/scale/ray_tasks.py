@@ -14,11 +14,7 @@ RETRIES = 4  # of a task whose process or machine died; what it had stored is no
 
 
 def connect(address: str) -> Any:
-    """Return the module `ray`, connected.
-
-    Args:
-        address: Of a cluster; `auto` finds the running one, `local` starts one on this machine.
-    """
+    """Return `ray`, connected: `auto` to the cluster that runs, `local` to one on this machine."""
     try:
         import ray
     except ImportError as error:
@@ -49,12 +45,8 @@ def run_tasks(
 
     That is the value, or a `DataError` where a task failed for good. A task whose process or
     machine dies is called again, elsewhere if need be: `function` must go on with what is there.
-
-    Args:
-        ray: As `connect` returns it.
-        function: Run by the cluster's processes, in the folder that this process is in.
-        pieces: One task each, on one core.
-        gpus: Cards that each task has to itself; 0.5 is half of one.
+    The cluster's processes run it in the folder that this process is in. Each piece is a task of
+    one core and of `gpus` cards, 0.5 is half of one.
     """
     task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(_call)
     # Sent once, however many tasks there are.

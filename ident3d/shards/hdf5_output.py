@@ -63,15 +63,7 @@ def write_hdf5(
     compress: bool,
     read: Read,
 ) -> None:
-    """Write one shard.
-
-    Args:
-        path: The file.
-        columns: All but the images and digests.
-        attributes: What the file says of itself.
-        compress: Store one zstd chunk per image instead of one contiguous block.
-        read: Gives the pixels and the digest of the row at a position.
-    """
+    """Write one shard: its columns, and the pixels and digests that `read` gives by position."""
     with _Output(path) as output:
         try:
             with h5py.File(output, "w") as file:

@@ -19,9 +19,7 @@ from .reader import REMAKE
 def problems(data: Dataset, checked: Callable[[int], Any] = lambda size: None) -> Iterator[str]:
     """Name what is wrong with a split, one sentence each; nothing when it is whole.
 
-    Args:
-        data: The split to check.
-        checked: Called with the number of bytes of each file when it has been read.
+    `checked` is called with the number of bytes of each file when it has been read.
     """
     seen: dict[str, list[Columns]] = {"shard": [], "pairs": []}
     damaged = False
