@@ -18,9 +18,8 @@ from ident3d.errors import choose
 from ..settings.run_settings import Model
 from ..training.shared_norm import SharedBatchNorm2d
 from .heads import make_head
-from .pixels import Pixels
 from .principal import Principal, components
-from .projected import PROJECTED
+from .projected import PROJECTED, Pixels
 
 SLOPE = 0.01  # of every leaky ReLU of ours
 # sigmoid(1.7 x) is close to the normal distribution's function, so whitened features start out

@@ -13,8 +13,7 @@ from typing import Any
 from ..readout import latent_audit
 from ..readout.image_sources import read_source
 from ..readout.latent_readers import READERS, Audit, AuditSettings
-from ..readout.readout_cost import plan
-from ..readout.readout_run import PIXELS, UNTRAINED, run
+from ..readout.readout_run import PIXELS, UNTRAINED, plan, run
 from ..readout.readout_settings import ReadoutData, ReadoutSettings
 from ..settings.experiment import Experiment, Published
 from ..settings.run_settings import Loss, Model, Training

@@ -17,12 +17,11 @@ from torch.nn import functional
 from ident3d.augment import blur, crop, grey, jitter, mix, to_float
 from ident3d.errors import choose
 from ident3d.factors import Factor
-from ident3d.loaders import PairLoader
-from ident3d.pairs import Pairs
 
 from ..data.synthetic import stream
-from ..training.loop import Batch, Batches, pick_device
+from ..training.loop import Batch, Batches
 from .image_sources import ImageSet
+from .readout_run import view_loader
 from .readout_settings import ReadoutSettings
 
 VIEWS = 37  # the random stream of training
@@ -79,13 +78,7 @@ class Supervision:
 
 def reader_batches(images: ImageSet, settings: AuditSettings, seed: int) -> Batches:
     """Return the endless batches of a reader: the views of its kind of each image."""
-    loader = PairLoader(
-        Pairs(images, None, seed, method="augmented"),
-        settings.training.batch,
-        device=pick_device(settings.training.device),
-        rank=0,
-        world_size=1,
-    )
+    loader = view_loader(images, settings, seed)
     makers = [maker for maker, _ in choose(READERS, settings.audit.reader, "reader")]
 
     def source(first: int) -> Iterator[Batch]:

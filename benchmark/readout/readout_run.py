@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ident3d.augment import SimCLR, to_float
+from ident3d.errors import DataError
 from ident3d.loaders import PairLoader
 from ident3d.pairs import Pairs
 
@@ -19,6 +20,7 @@ from ..encoders.trained import Trained
 from ..losses import make_objective
 from ..results.result import MAX_DIM
 from ..settings.composed import plain
+from ..training.cost import training_cost
 from ..training.distributed import ALONE, Ranks, here
 from ..training.loop import Batch, Batches, pick_device, train
 from .image_sources import ImageSet, read_source
@@ -26,6 +28,8 @@ from .linear_readout import Embed, Fit, in_batches, readout_scores
 from .readout_settings import ReadoutSettings
 
 PIXELS, UNTRAINED = "pixels", "random"  # losses that train nothing
+# source -> rows to train on as published; a split is taken for one of 3DIdent's size
+ROWS = {"digits": 3_500, "cifar10": 50_000, "photographs": 1_281_167, "split": 250_000}
 
 
 def run(
@@ -66,18 +70,29 @@ def run(
     return [fields]
 
 
-def augmented_batches(
-    images: ImageSet, settings: ReadoutSettings, seed: int, ranks: Ranks = ALONE
-) -> Batches:
-    """Return the endless batches of a run: two views of each image. Step s has always the same."""
-    loader = PairLoader(
+def view_loader(
+    images: ImageSet,
+    settings: ReadoutSettings,
+    seed: int,
+    transform: SimCLR | None = None,
+    ranks: Ranks = ALONE,
+) -> PairLoader:
+    """Return batches of images, each twice, as an augmentation makes views of it."""
+    return PairLoader(
         Pairs(images, None, seed, method="augmented"),
         settings.training.batch // ranks.world,
-        transform=SimCLR(strength=settings.data.strength),
+        transform=transform,
         device=pick_device(settings.training.device),
         rank=ranks.rank,
         world_size=ranks.world,
     )
+
+
+def augmented_batches(
+    images: ImageSet, settings: ReadoutSettings, seed: int, ranks: Ranks = ALONE
+) -> Batches:
+    """Return the endless batches of a run: two views of each image. Step s has always the same."""
+    loader = view_loader(images, settings, seed, SimCLR(strength=settings.data.strength), ranks)
 
     def source(first: int) -> Iterator[Batch]:
         loader.seek(first)
@@ -111,3 +126,26 @@ def _size(settings: ReadoutSettings) -> float:
     if isinstance(settings.model.size, str | None):
         raise ValueError("`size` must be a number here: no conditional is known; set size=1.")
     return settings.model.size
+
+
+def plan(settings: ReadoutSettings) -> str:
+    """Tell steps, batches, memory, disk and time of a run; one piece of a step is measured.
+
+    Data that is not there yet is taken to have its published size.
+    """
+    data = settings.data
+    try:
+        train, test = read_source(data)
+        side, rows = int(train.images.shape[1]), len(train)
+        lines = [f"data: {train.name}, {rows:,} rows of {side} px to train on"]
+        lines += [f"read-outs: fitted on {min(data.fitted, rows):,} of them"]
+        lines[-1] += f", scored on {min(data.scored, len(test)):,} others"
+    except (DataError, OSError):
+        side, rows = data.side, ROWS[data.source]
+        lines = [f"data: {data.folder} is not there yet; taken as {rows:,} images of {side} px"]
+    if settings.loss.name in (PIXELS, UNTRAINED):
+        lines.append("no training")
+    else:
+        cost = training_cost(settings.model, settings.loss, settings.training, lines, side, rows)
+        lines = list(cost.words)
+    return "\n".join(f"  {line}" for line in lines)

@@ -12,19 +12,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from ident3d.augment import to_float
 from ident3d.errors import DataError
+from ident3d.loaders import as_tensor
 from ident3d.outside import as_reals, open_plain
 from ident3d.progress import progress
 
 from ..plugins import foreign, load_object
 
 BATCH = 512  # images per call; also what batch-norm sees where it is in training mode
-
-
-def to_float(images: np.ndarray, device: str | torch.device = "cpu") -> torch.Tensor:
-    """Turn uint8 images (n, H, W, 3) into float ones (n, 3, H, W) in [0, 1] on the device."""
-    # The strides stay those of (n, H, W, 3): torch's channels-last, the faster layout to convolve.
-    return torch.as_tensor(images).to(device).permute(0, 3, 1, 2).float().div_(255)
 
 
 def embed(
@@ -78,7 +74,7 @@ class _Frozen:
 
     @torch.no_grad()
     def _module(self, images: np.ndarray, device: torch.device) -> np.ndarray:
-        return _plain(self.encoder(to_float(images, device)))
+        return _plain(self.encoder(to_float(as_tensor(images).to(device))))
 
     def __exit__(self, *_: object) -> None:
         if isinstance(self.encoder, torch.nn.Module):

@@ -7,7 +7,6 @@
 A row is told by the same names in both formats.
 """
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,7 @@ import numpy as np
 
 from ..dataset import Dataset
 from ..errors import DataError
-from ..files import canonical_sha256
-from ..outside import parse_json, read_plain
-from ..outside.strict_json import MAX_BYTES
+from ..outside import read_sealed, write_sealed
 from ..shards import Description, check_split_name
 
 RECORD = "ident3d.json"
@@ -93,10 +90,9 @@ def read_record(root: Path) -> dict[str, Split]:
     """Read the splits of an exported folder; past this line names and sizes are trusted."""
     path = root / RECORD
     try:
-        record = parse_json(read_plain(path, MAX_BYTES))
-        digest = record.pop("sha256")
-        if record["format"] != _FORMAT or digest != canonical_sha256(record):
-            raise ValueError("its own digest disagrees")
+        record = read_sealed(path)
+        if record["format"] != _FORMAT:
+            raise ValueError("it is of another format")
         for name in record["splits"]:
             check_split_name(name)
         return {name: Split.from_record(split) for name, split in record["splits"].items()}
@@ -104,8 +100,7 @@ def read_record(root: Path) -> dict[str, Split]:
         raise DataError(f"{path} is damaged or no record of an export ({error}).") from None
 
 
-def make_record(splits: dict[str, Split]) -> dict[str, Any]:
-    """Give the whole file's plain JSON form, with its own digest."""
+def write_record(root: Path, splits: dict[str, Split]) -> None:
+    """Write the splits of an exported folder."""
     plain = {name: split.to_record() for name, split in splits.items()}
-    record = json.loads(json.dumps({"format": _FORMAT, "version": 1, "splits": plain}))
-    return {**record, "sha256": canonical_sha256(record)}
+    write_sealed(root / RECORD, {"format": _FORMAT, "version": 1, "splits": plain})

@@ -12,12 +12,12 @@ from PIL import Image
 
 from ..dataset import Dataset, load
 from ..errors import DataError
-from ..files import Lock, atomic, file_digest, remove, write_bytes, write_json
+from ..files import Lock, atomic, file_digest, remove, write_bytes
 from ..outside import read_sealed, write_sealed
 from ..progress import progress
 from ..shards.reader import is_compressed
 from .card import card
-from .layout import FOLDER, RECORD, Row, Split, make_record, read_record
+from .layout import FOLDER, RECORD, Row, Split, read_record, write_record
 from .parquet import write_parquet
 from .tars import write_tar
 
@@ -58,7 +58,7 @@ def _export(data: Dataset, out: Path, ending: str, write: Writer) -> Path:
             data, is_compressed(data.path / data.files()[0]["name"]), files
         )
         write_bytes(out / "README.md", card(splits, ending).encode())
-        write_json(out / RECORD, make_record(splits))
+        write_record(out, splits)
         remove(mark)
     return out
 

@@ -197,7 +197,7 @@ def test_rows_have_the_numbers_of_the_table():
 
 
 def test_a_dry_run_tells_the_cost_at_full_size_without_data(monkeypatch):
-    from ident3d.benchmark.readout.readout_cost import plan
+    from ident3d.benchmark.readout.readout_run import plan
     from ident3d.benchmark.training import cost
 
     monkeypatch.setattr(cost, "MEASURED", 4)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from ident3d.benchmark.scoring.embedding import _batches, embed, to_float
+from ident3d.benchmark.scoring.embedding import _batches, embed
 
 
 class Model(torch.nn.Module):
@@ -14,12 +14,6 @@ class Model(torch.nn.Module):
 
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (20, 4, 4, 3), dtype=np.uint8)
-
-
-def test_to_float_moves_channels_first():
-    found = to_float(IMAGES)
-    assert found.shape == (20, 3, 4, 4)
-    assert np.allclose(found[2, 1].numpy(), IMAGES[2, :, :, 1] / 255)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 8, 9, 15, 16, 17, 40])
