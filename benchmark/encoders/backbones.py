@@ -18,13 +18,13 @@ from ident3d.errors import choose
 from ..settings.run_settings import Model
 from ..training.shared_norm import SharedBatchNorm2d
 from .heads import make_head
-from .principal import Principal, components
 from .projected import PROJECTED, Pixels
 
 SLOPE = 0.01  # of every leaky ReLU of ours
 # sigmoid(1.7 x) is close to the normal distribution's function, so whitened features start out
 # nearly uniform in a box model.
 SPREAD = {"box": 1.7, "sphere": 1.0, "unbounded": 1.0}
+PRINCIPAL = 64  # components that `principal` sees, at most
 COARSE = 16  # pixels along each side that `compact` looks at
 COMPONENTS = 4  # principal components that it keeps for each factor
 NOISE = 0.4  # added to them in training, in units of their deviation
@@ -80,40 +80,46 @@ def mlp(
     return nn.Sequential(*layers, nn.Linear(sizes[-1], dim), head)
 
 
-class Whitened(nn.Module):
-    """head(rotation of whitened x + MLP(whitened x)), the MLP 0 at the start.
+class Bent(nn.Module):
+    """head(linear(x) + MLP(x)) of whitened x; the linear map is a rotation and the MLP 0 at first.
 
     A random MLP folds the latent space, and unfolding it takes most of a small budget. A linear map
     folds nothing: the mixing is invertible, so is what it starts from, and the MLP learns the bend.
-    Mean and covariance are those of `sample`, (n, dim); `spread` is the standard deviation of the
-    features at the start.
     """
 
     centre: Tensor
     whiten: Tensor
 
     def __init__(
-        self, sample: Tensor, head: nn.Module, widths: Sequence[int], spread: float = 1.0
+        self,
+        centre: Tensor,
+        whiten: Tensor,
+        linear: nn.Linear,
+        bend: nn.Sequential,
+        head: nn.Module,
     ) -> None:
         super().__init__()
-        dim, sample = sample.shape[1], sample.double()
-        # The inverse root of the covariance is V diag(1 / sqrt(values)) V', (dim, dim).
-        centred = sample - sample.mean(0)  # not torch.cov, which has no shapes-only form
-        values, vectors = torch.linalg.eigh(centred.T @ centred / (len(sample) - 1))
-        whiten = vectors @ torch.diag(values.clamp(min=1e-12).rsqrt()) @ vectors.T
-        self.register_buffer("centre", sample.mean(0).float())
+        self.register_buffer("centre", centre.float())
         self.register_buffer("whiten", whiten.float())
-        self.linear = nn.Linear(dim, dim)
-        nn.init.orthogonal_(self.linear.weight, spread)
-        nn.init.zeros_(self.linear.bias)
-        self.bend, self.head = mlp(dim, nn.Identity(), widths=widths), head
-        for parameter in self.bend[-2].parameters():
+        self.linear, self.bend, self.head = linear, bend, head
+        for parameter in (linear.bias, *bend[-2].parameters()):
             nn.init.zeros_(parameter)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Embed observations, (n, dim) -> (n, dim)."""
+        """Embed observations, (n, p) -> (n, dim)."""
         x = (x - self.centre) @ self.whiten
         return self.head(self.linear(x) + self.bend(x))
+
+
+def variances(sample: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the mean of rows, (p,), and of their covariance inverse root eigenvalues and vectors.
+
+    Ascending by variance, so that the principal components stand last: (p,) and (p, p).
+    """
+    sample = sample.double()
+    centred = sample - sample.mean(0)  # not torch.cov, which has no shapes-only form
+    values, vectors = torch.linalg.eigh(centred.T @ centred / (len(sample) - 1))
+    return sample.mean(0), values.clamp(min=1e-12).rsqrt(), vectors
 
 
 def resnet18(dim: int, head: nn.Module) -> nn.Sequential:
@@ -165,7 +171,14 @@ def _mlp(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
 
 
 def _whitened(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
-    return Whitened(sample, head, model.widths or (64, 64, 64), SPREAD[model.space])
+    """Return an encoder of as many observations as latents."""
+    centre, scales, vectors = variances(sample)
+    dim, widths = len(centre), model.widths or (64, 64, 64)
+    # The inverse root of the covariance is V diag(1 / sqrt(values)) V', (dim, dim). Features start
+    # with a standard deviation that suits the model's space.
+    whiten, linear = vectors @ torch.diag(scales) @ vectors.T, nn.Linear(dim, dim)
+    nn.init.orthogonal_(linear.weight, SPREAD[model.space])
+    return Bent(centre, whiten, linear, mlp(dim, nn.Identity(), widths=widths), head)
 
 
 def _rotated(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
@@ -179,9 +192,19 @@ def _rotated(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
 
 
 def _principal(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
-    widths = model.widths or (WIDTH, WIDTH)
-    bend = mlp(model.dim, nn.Identity(), inputs=components(sample), widths=widths)
-    return Principal(sample, model.dim, head, bend)
+    """Return an encoder of observations of more dimensions than there are latents, such as pixels.
+
+    The first `dim` of the whitened components are what it starts from, and the MLP learns the bend
+    from all of them.
+    """
+    dim, count = model.dim, min(PRINCIPAL, sample.shape[1])
+    bend = mlp(dim, nn.Identity(), inputs=count, widths=model.widths or (WIDTH, WIDTH))
+    centre, scales, vectors = variances(sample)
+    linear, start = nn.Linear(count, dim), torch.zeros(dim, count)
+    start[:, :dim] = nn.init.orthogonal_(torch.empty(dim, dim))
+    with torch.no_grad():
+        linear.weight.copy_(start)
+    return Bent(centre, (vectors * scales)[:, -count:].flip(1), linear, bend, head)
 
 
 def _resnet18(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
