@@ -41,9 +41,8 @@ class Components(nn.Module):
     centre: Tensor
     whiten: Tensor
 
-    def __init__(self, sample: Tensor, count: int, noise: float = NOISE) -> None:
+    def __init__(self, sample: Tensor, count: int) -> None:
         super().__init__()
-        self.noise = noise
         flat = self._coarse(sample).double()  # (n, 3 COARSE^2)
         centre = flat.mean(0)
         _, deviations, directions = torch.linalg.svd(flat - centre, full_matrices=False)
@@ -54,7 +53,7 @@ class Components(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Return (n, count)."""
         found = (self._coarse(images) - self.centre) @ self.whiten
-        return found + self.noise * torch.randn_like(found) if self.training else found
+        return found + NOISE * torch.randn_like(found) if self.training else found
 
     @staticmethod
     def _coarse(images: Tensor) -> Tensor:

@@ -40,10 +40,10 @@ def settings_of(dim: int, own: bool) -> SyntheticSettings:
     return settings.with_(dim=dim, self_negative=own, evaluations=20)
 
 
-def true_losses(settings: SyntheticSettings, seed: int = 0) -> list[float]:
+def true_losses(settings: SyntheticSettings) -> list[float]:
     """Return the loss of the true latents of one batch, times each of SCALES."""
     process, objective = Process.read(settings), make_objective(settings.loss, settings.model.dim)
-    drawn = process.views(settings.training.batch, stream(seed, COMPARISON), 0)
+    drawn = process.views(settings.training.batch, stream(0, COMPARISON), 0)
     with torch.no_grad():
         return [objective([as_tensor(view * s) for view in drawn]).item() for s in SCALES]
 

@@ -61,14 +61,14 @@ def readout_scores(fit: Fit, embed: Embed, seed: int, strength: float) -> dict[s
         kind: float(np.mean([values[kind] for values in read.values()])) for kind in read["hue"]
     }
     found: dict[str, object] = {"chance_augmentations": 0.5}
-    for name, values in read.items():
-        found |= _named(name, values)
     plain = [(part, rows, embed(images)) for part, rows, images in fit.images()]
     (train, fitted, known_rows), (test, scored, new_rows) = plain
     if train.classes is not None and test.classes is not None:
         classes = train.classes[fitted], test.classes[scored]
         found["chance_class"] = float(np.bincount(classes[1]).max() / len(scored))
-        found |= _named("class", accuracies(known_rows, classes[0], new_rows, classes[1]))
+        read["class"] = accuracies(known_rows, classes[0], new_rows, classes[1])
+    for name, values in read.items():
+        found |= {f"{name}_{kind}": value for kind, value in values.items()}
     if test.factors:
         for kind, rows in new_rows.items():
             scores = kernel_ridge(test.latents[scored], rows)
@@ -145,7 +145,3 @@ def _augmentation(
         views, applied = augment_half(images, name, generator + number, strength)
         sides.append((embed(views), applied.astype(int)))
     return accuracies(*sides[0], *sides[1])
-
-
-def _named(name: str, values: dict[str, float]) -> dict[str, object]:
-    return {f"{name}_{kind}": value for kind, value in values.items()}

@@ -12,6 +12,7 @@ import numpy as np
 from ident3d.metrics import match_columns, mcc
 
 DRAWS, SEED = 20_000, 0
+TURNS = 50  # of a representation
 # factors -> mean and 95th percentile of MCC over random rotations, by the command above
 TABLE = {
     2: (0.9001, 0.9993),
@@ -46,17 +47,14 @@ def simulate(dim: int, draws: int, rng: np.random.Generator) -> np.ndarray:
     return found
 
 
-def turned_mcc(
-    z: np.ndarray, z_hat: np.ndarray, draws: int = 50, seed: int = SEED
-) -> dict[str, float]:
+def turned_mcc(z: np.ndarray, z_hat: np.ndarray) -> dict[str, float]:
     """Return mean and 95th percentile of the Spearman MCC of a representation turned at random.
 
     It holds what the representation holds, on axes that nothing chose. Where a model has more
     dimensions than there are factors, and keeps more than the factors, no table has its chance.
     """
-    rng = np.random.default_rng(seed)
-    size = z_hat.shape[1]
-    turns = (np.linalg.qr(rng.normal(size=(size, size)))[0] for _ in range(draws))
+    rng, size = np.random.default_rng(SEED), z_hat.shape[1]
+    turns = (np.linalg.qr(rng.normal(size=(size, size)))[0] for _ in range(TURNS))
     found = [mcc(z, z_hat @ turn, method="spearman") for turn in turns]
     return {
         "mcc_turned": float(np.mean(found)),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.errors import DataError
-from ident3d.files import Busy, Lock, sha256
+from ident3d.files import Lock, sha256
 
 from ..results import Result, commit, environment, load_all
 from ..scoring import HELD_OUT
@@ -81,7 +81,7 @@ def run(job: Job) -> Path:
         job.train_and_score()
         return job.out
     job.folder.mkdir(parents=True, exist_ok=True)
-    with _lock(job.folder):
+    with Lock(job.folder / "lock"):
         for fields in job.train_and_score():
             path = _save(job, dict(fields))
         _set_aside(job)
@@ -167,13 +167,6 @@ def _start_worker(threads: int, parent: int) -> None:
 
     torch.set_num_threads(threads)
     end_with(parent)
-
-
-def _lock(folder: Path) -> Lock:
-    try:
-        return Lock(folder / "lock")
-    except Busy:
-        raise Busy(f"Another process works on {folder.name}; wait for it.") from None
 
 
 def _key(experiment: str, tier: str, seed: int, settings: dict[str, Any]) -> tuple[str, ...]:
