@@ -20,9 +20,7 @@ class DigitData(SyntheticData):
 class VaeTraining:
     """How the VAE is trained: three layers and 50 epochs as in the paper, which says no more."""
 
-    widths: tuple[int, ...] = named(
-        "vae_widths", (256, 128)
-    )  # of hidden layers: with two it has three
+    widths: tuple[int, ...] = named("vae_widths", (256, 128))  # hidden: with two it has three
     epochs: int = named("vae_epochs", 50)
     batch: int = named("vae_batch", 128)
     lr: float = named("vae_lr", 2e-3)  # one cycle

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
-from scipy.stats import special_ortho_group
 from torch import Tensor
 
-from ..data.synthetic import COMPARISON, Process, as_tensor, stream
+from ..data.synthetic import COMPARISON, Process, as_tensor, rotation, stream
 from ..losses import Metric, infonce
 from ..settings.run_settings import SyntheticSettings
 from .aninfonce import EXPERIMENTS as ROWS
@@ -72,7 +71,7 @@ def _lines() -> Iterator[str]:
     turns = {f"L = {metric[i]:.3g}, {metric[j]:.3g}": [(i, j)] for i, j in neighbours}
     cases = {words: turned(dim, planes) for words, planes in turns.items()}
     cases["all five pairs"] = turned(dim, neighbours)
-    cases["a random rotation"] = special_ortho_group.rvs(dim, random_state=dim)
+    cases["a random rotation"] = rotation(dim)
     for batch, count in BATCHES.items():
         pairs = draw(settings, batch, count)
         true = _losses(pairs, metric, np.eye(dim)).mean()

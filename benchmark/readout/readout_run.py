@@ -135,9 +135,9 @@ def plan(settings: ReadoutSettings) -> str:
     """
     data = settings.data
     try:
-        train, test = read_source(data)
-        side, rows = int(train.images.shape[1]), len(train)
-        lines = [f"data: {train.name}, {rows:,} rows of {side} px to train on"]
+        images, test = read_source(data)
+        side, rows = int(images.images.shape[1]), len(images)
+        lines = [f"data: {images.name}, {rows:,} rows of {side} px to train on"]
         lines += [f"read-outs: fitted on {min(data.fitted, rows):,} of them"]
         lines[-1] += f", scored on {min(data.scored, len(test)):,} others"
     except (DataError, OSError):
