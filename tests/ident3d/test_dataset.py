@@ -23,7 +23,7 @@ from ident3d.outside import write_sealed
 from ident3d.shards import MANIFEST
 from ident3d.shards.verify import problems
 from tests.support.helpers import make_dataset, painted_row
-from tests.support.interruptions import at_once
+from tests.support.interruptions import in_threads
 
 
 @pytest.fixture(params=[False, True], ids=["contiguous", "zstd"])
@@ -122,7 +122,7 @@ def test_threads_and_pickles(data):
             if not np.array_equal(painted_row(data.images[rows]), rows):
                 wrong.append(rows)
 
-    at_once(read, 4)
+    in_threads(read, 4)
     assert not wrong
     assert painted_row(pickle.loads(pickle.dumps(data)).images[4]) == 4
 

@@ -1,11 +1,15 @@
 """Small data sets for tests, with the row number painted into every image."""
 
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from ident3d.conditionals import parse
 from ident3d.dataset import Dataset, load
+from ident3d.factors import FACTORS
 from ident3d.rows import row_latents
 from ident3d.shards import Description, ShardWriter, shard_name, write_manifest
 
@@ -31,6 +35,32 @@ def shard_writer(folder: Path, count: int, **changes: Any) -> ShardWriter:
         "description": Description(seed=0),
     }
     return ShardWriter(folder / "train" / shard_name(0), **given | changes)
+
+
+def latent_data(
+    rows: int,
+    rendered: str | None = None,
+    classes: np.ndarray | None = None,
+    scale: float = 1.0,
+    dim: int = 10,
+    paint: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> SimpleNamespace:
+    """Uniform latents as a data set in memory; painted, positives have numbers from 100,000 on."""
+    latents = row_latents(0, "train", range(rows), dim) * np.float32(scale)
+    numbers, pairs = np.arange(rows), None
+    images, positives = (paint(numbers), paint(numbers + 100_000)) if paint else (None, None)
+    if rendered is not None:
+        drawn = parse(rendered).sample(latents, np.random.default_rng(0)).astype(np.float32)
+        pairs = SimpleNamespace(latents=drawn, images=positives, conditional=rendered)
+    return SimpleNamespace(
+        latents=latents,
+        images=images,
+        factors=FACTORS,
+        fingerprint="test",
+        classes=classes,
+        path=None,
+        pairs=pairs,
+    )
 
 
 def make_dataset(

@@ -31,7 +31,7 @@ def killed(monkeypatch, owner, name, kill_at):
         yield
 
 
-def at_once(work, count):
+def in_threads(work, count):
     """Do `work(0)`, `work(1)`, ... in threads, and wait for all of them."""
     threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
     for thread in threads:

@@ -1,32 +1,18 @@
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from ident3d.commands.audit_command import audit as command
-from ident3d.conditionals import Anisotropic, Fixed, Laplace, Normal, parse
-from ident3d.factors import FACTORS
+from ident3d.conditionals import Anisotropic, Fixed, Laplace, Normal
 from ident3d.pairs.audit import audit
-from ident3d.rows import row_latents
 from ident3d.spaces import Sphere, project
+from tests.support.helpers import latent_data
 
 
-def make_data(rows=3_000, rendered=None, classes=None, scale=1.0):
-    latents = row_latents(0, "train", range(rows)) * np.float32(scale)
-    pairs = None
-    if rendered is not None:
-        drawn = parse(rendered).sample(latents, np.random.default_rng(0)).astype(np.float32)
-        pairs = SimpleNamespace(latents=drawn, conditional=rendered)
-    return SimpleNamespace(
-        latents=latents,
-        factors=FACTORS,
-        fingerprint="test",
-        classes=classes,
-        path=None,
-        pairs=pairs,
-    )
+def make_data(rows=3_000, **given):
+    return latent_data(rows, **given)
 
 
 def run(*arguments):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ident3d.pairs.buffers import Buffers
-from tests.support.interruptions import at_once
+from tests.support.interruptions import in_threads
 
 SHAPE = (16, 8, 8, 3)
 
@@ -91,7 +91,7 @@ def test_threads_never_share_memory():
             torn.extend(part for part in held if (part != number).any())
             del held[: rng.integers(4)]
 
-    at_once(work, 6)
+    in_threads(work, 6)
     assert not torn
 
 

@@ -1,15 +1,14 @@
 import pickle
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from ident3d.conditionals import VMF, Anisotropic, Fixed, Laplace, Normal, Product, parse
+from ident3d.conditionals import VMF, Anisotropic, Fixed, Laplace, Normal, Product
 from ident3d.factors import FACTORS, columns
 from ident3d.pairs import METHODS, Pairs
 from ident3d.pairs.lookup import Lookup, density_power, measure_widths
-from ident3d.rows import row_latents
 from ident3d.spaces import UNIT_BOX, Sphere, project
+from tests.support.helpers import latent_data
 
 ROWS = 4_000
 
@@ -25,23 +24,8 @@ def painted_rows(images):
     return images[:, 0, 0].astype(np.int64) @ [1, 256, 65536]
 
 
-def make_data(rows=ROWS, classes=None, rendered=None, dim=10):
-    latents = row_latents(0, "train", range(rows), dim)
-    pairs = None
-    if rendered is not None:
-        drawn = parse(rendered).sample(latents, np.random.default_rng(0)).astype(np.float32)
-        pairs = SimpleNamespace(
-            latents=drawn, images=painted(np.arange(rows) + 100_000), conditional=rendered
-        )
-    return SimpleNamespace(
-        latents=latents,
-        images=painted(np.arange(rows)),
-        factors=FACTORS,
-        fingerprint="test",
-        classes=classes,
-        path=None,
-        pairs=pairs,
-    )
+def make_data(rows=ROWS, classes=None, **given):
+    return latent_data(rows, classes=classes, paint=painted, **given)
 
 
 def rms(values):
