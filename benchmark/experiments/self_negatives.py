@@ -21,6 +21,7 @@ from ident3d.errors import DataError
 from ..data.synthetic import COMPARISON, Process, as_tensor, stream
 from ..losses import make_objective
 from ..results import Result, load_all
+from ..results.result import Curves
 from ..scoring import HELD_OUT
 from ..settings.experiment import Experiment
 from ..settings.run_settings import SyntheticSettings
@@ -50,20 +51,16 @@ def true_losses(settings: SyntheticSettings) -> list[float]:
 
 def curves(results: Sequence[Result]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return steps and R2, averaged over seeds, of every row that has records."""
-    found: dict[str, list[Result]] = {}
+    found: dict[str, list[Curves]] = {}
     for result in results:
-        if result.experiment.startswith("self-negatives/") and result.protocol == HELD_OUT:
-            found.setdefault(result.experiment, []).append(result)
-    rows = {name: [r.curves for r in group if r.curves] for name, group in found.items()}
-    if not any(rows.values()):
+        mine = result.experiment.startswith("self-negatives/") and result.protocol == HELD_OUT
+        if mine and result.curves:
+            found.setdefault(result.experiment, []).append(result.curves)
+    if not found:
         raise DataError("There are no records of self-negatives/...; run them first.")
     return {
-        name: (
-            np.array(group[0]["step"]),
-            np.array([curve["r2"] for curve in group], float).mean(0),
-        )
-        for name, group in rows.items()
-        if group
+        name: (np.array(group[0]["step"]), np.array([c["r2"] for c in group], float).mean(0))
+        for name, group in found.items()
     }
 
 
