@@ -83,7 +83,7 @@ class Bent(nn.Module):
     """head(linear(x) + MLP(x)) of whitened x; the linear map is a rotation and the MLP 0 at first.
 
     A random MLP folds the latent space, and unfolding it takes most of a small budget. A linear map
-    folds nothing: the mixing is invertible, so is what it starts from, and the MLP learns the bend.
+    does not fold it (the projection of a sphere's head still does), and the MLP learns the bend.
     """
 
     centre: Tensor

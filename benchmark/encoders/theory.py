@@ -1,7 +1,8 @@
 """What the theory predicts of a trained model: the size of its space, and its metric.
 
 At the optimum the model's conditional is the true one (Zimmermann et al. 2021, proposition 1), so
-exp(-|s d|_p^p / tau) must be as wide as the noise d: the size s is known before training.
+exp(-|s d|_p^p / tau) must be as wide as the noise d. That gives the size s for infinitely many
+negatives and no boundary, and it needs the true conditional (docs/science.md: sizes need no truth).
 """
 
 import math
