@@ -36,7 +36,8 @@ from .tables_1_2 import PAPER, in_tiers
 CONDITIONAL = 10  # the concentration of positives around their anchor
 CONCENTRATIONS = (0, 1, 3, 10, 30, 100, 300, 1000)
 CLASSIFIED = 4096  # observations of each domain, half of them to fit on
-DRAWN = dict(zip(METHODS[:2], ("--", "-."), strict=True))  # identity, untrained: their lines
+# The controls that the figure has: their lines, and what it calls them.
+DRAWN = dict(zip(METHODS[:2], (("--", "raw observations"), ("-.", "untrained")), strict=True))
 LEFTMOST = 0.3  # where the uniform marginal stands on the figure's logarithmic axis
 
 
@@ -152,11 +153,11 @@ def draw(results: Sequence[Result], path: Path) -> None:
     x = [k or LEFTMOST for k in kappa]
     figure = Figure(figsize=(6, 3.6), layout="constrained")
     left = figure.add_subplot()
-    left.errorbar(x, r2, std, color="black", marker="o", capsize=3, label="R²")
-    for method, line in DRAWN.items():
+    left.errorbar(x, r2, std, color="black", marker="o", capsize=3, label="trained")
+    for method, (line, words) in DRAWN.items():
         if found := control_points(results, method):
             kappas, means = zip(*found, strict=True)
-            left.plot([k or LEFTMOST for k in kappas], means, line, color="0.6", label=method)
+            left.plot([k or LEFTMOST for k in kappas], means, line, color="0.6", label=words)
     left.axvline(CONDITIONAL, color="black", linestyle=":", label="conditional")
     left.set(xscale="log", ylim=(0, 1.03), ylabel="R²")
     left.set_xlabel("concentration of the marginal (leftmost point: uniform)")
