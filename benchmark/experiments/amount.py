@@ -55,36 +55,33 @@ def draw(results: Sequence[Result], path: Path) -> None:
     found = points(results)
     figure = Figure(figsize=(10, 6.4), layout="constrained")
     (images, steps), factors = figure.subplots(2, 2)
-    for number, (word, records) in enumerate(found.items()):
-        for score, line in (("r2", "-"), ("mcc", "--")):
-            values = [
-                (2 * pairs, record.scores[score]) for pairs, record in sorted(records.items())
-            ]
-            label = f"{word}, {'R²' if score == 'r2' else 'MCC'}"
-            images.plot(
-                *zip(*values, strict=True), line, marker="o", color=f"C{number}", label=label
-            )
-        for shade, (pairs, record) in enumerate(sorted(records.items())):
-            curves, strength = record.curves or {}, (shade + 1) / (len(records) + 1)
-            label = f"{word}, {2 * pairs:,} images"
-            style: dict[str, Any] = {"color": f"C{number}", "alpha": strength, "label": label}
-            steps.plot(curves.get("step", []), curves.get("r2", []), **style)
-        names, panel = [factor.name for factor in FACTORS], factors[number]
-        for column, name in enumerate(names):
-            values = [
-                (2 * pairs, record.scores["r2_per_factor"][name])
-                for pairs, record in sorted(records.items())
-            ]
-            panel.plot(*zip(*values, strict=True), marker=".", color=f"C{column}", label=name)
-        panel.set(
-            title=word, xscale="log", xlabel="images", ylabel="R² of a factor", ylim=(-0.05, 1)
-        )
+    for color, panel, (word, records) in zip(("C0", "C1"), factors, found.items(), strict=True):
+        amounts = sorted(records)  # pairs
+        for score, line, label in (("r2", "-", "R²"), ("mcc", "--", "MCC")):
+            scores = [records[pairs].scores[score] for pairs in amounts]
+            style: dict[str, Any] = {"color": color, "label": f"{word}, {label}"}
+            images.plot([2 * pairs for pairs in amounts], scores, line, marker="o", **style)
+        curves: dict[str, Any] = {}
+        for shade, pairs in enumerate(amounts, 1):
+            curves = records[pairs].curves or {}
+            style = {"color": color, "label": f"{word}, {2 * pairs:,} images"}
+            steps.plot(*_line(curves, "r2"), alpha=shade / len(amounts), **style)
+        for column, factor in enumerate(FACTORS):
+            panel.plot(*_line(curves, f"r2_{column}"), color=f"C{column}", label=factor.name)
+        panel.set(title=f"{word}, most images", xlabel="steps", ylim=(-0.1, 1))
+        panel.set_ylabel("R² of a factor")
     images.set(xscale="log", xlabel="images", ylim=(0, 1), title="by images")
     steps.set(xlabel="steps", ylabel="R²", ylim=(0, 1), title="by steps")
     images.legend(frameon=False, fontsize="small")
     steps.legend(frameon=False, fontsize="small", ncols=2)
     factors[-1].legend(frameon=False, fontsize="small", ncols=2)
     figure.savefig(path, dpi=150)
+
+
+def _line(curves: dict[str, Any], name: str) -> tuple[list[float], list[float]]:
+    """Return steps and values of a curve; both are empty where there is none."""
+    values = curves.get(name, [])
+    return curves.get("step", [])[: len(values)], values
 
 
 def _experiments() -> Iterator[Experiment]:
