@@ -56,6 +56,9 @@ def draw(results: Sequence[Result], path: Path) -> None:
     figure = Figure(figsize=(10, 6.4), layout="constrained")
     (images, steps), factors = figure.subplots(2, 2)
     for color, panel, (word, records) in zip(("C0", "C1"), factors, found.items(), strict=True):
+        if not records:
+            panel.set_axis_off()
+            continue
         amounts = sorted(records)  # pairs
         for score, line, label in (("r2", "-", "R²"), ("mcc", "--", "MCC")):
             scores = [records[pairs].scores[score] for pairs in amounts]
@@ -70,11 +73,11 @@ def draw(results: Sequence[Result], path: Path) -> None:
             panel.plot(*_line(curves, f"r2_{column}"), color=f"C{column}", label=factor.name)
         panel.set(title=f"{word}, most images", xlabel="steps", ylim=(-0.1, 1))
         panel.set_ylabel("R² of a factor")
+        panel.legend(frameon=False, fontsize="small", ncols=2)
     images.set(xscale="log", xlabel="images", ylim=(0, 1), title="by images")
     steps.set(xlabel="steps", ylabel="R²", ylim=(0, 1), title="by steps")
     images.legend(frameon=False, fontsize="small")
     steps.legend(frameon=False, fontsize="small", ncols=2)
-    factors[-1].legend(frameon=False, fontsize="small", ncols=2)
     figure.savefig(path, dpi=150)
 
 
