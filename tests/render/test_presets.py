@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -63,11 +65,25 @@ def test_the_teapot_pass_lands_where_the_teapot_is(monkeypatch):
     assert psnr(np.roll(once, 1, 1), twice) < 35
 
 
+COUNTED = """
+import os, sys
+from ident3d.render.blender import Renderer
+from ident3d.render.presets import quality
+cores = os.sched_getaffinity(0)
+Renderer(quality("draft", 16), 16, threads=int(sys.argv[1]))
+running = os.listdir("/proc/self/task")
+assert all(os.sched_getaffinity(int(thread)) == cores for thread in running)
+print(len(running))
+"""
+
+
 @pytest.mark.slow
-def test_a_renderer_of_one_thread_leaves_the_process_its_cores():
-    cores = os.sched_getaffinity(0)
-    Renderer(RAW, 16, threads=1)
-    assert all(os.sched_getaffinity(int(t)) == cores for t in os.listdir("/proc/self/task"))
+def test_a_renderer_of_one_thread_starts_none_that_idles_and_keeps_all_cores():
+    def threads(told):
+        command = [sys.executable, "-c", COUNTED, str(told)]
+        return int(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+
+    assert threads(1) < threads(2) or len(os.sched_getaffinity(0)) == 1
 
 
 def test_the_denoiser_removes_noise_and_forgets_the_image_before():
