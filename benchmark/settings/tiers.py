@@ -104,7 +104,7 @@ TIERS: dict[str, Tier] = {  # smallest first
         ),
     ),
     "medium": Tier(
-        "Images of 64 px, all ten factors, 25,000 rendered pairs: 20 minutes a row on two cores.",
+        "Images of 64 px, all ten factors, 25,000 rendered pairs: half an hour of CPU time a row.",
         images=Images(
             # Where knowing the rotations lowers the loss of the true latents most, in batches of
             # 512: in narrower pairs the other seven factors alone tell a positive from the rest.
