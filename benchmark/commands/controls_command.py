@@ -22,9 +22,10 @@ from .row_options import RowOptions, ids_argument, show_scores
 def controls(asked: RowOptions, ids: tuple[str, ...]) -> None:
     """Score what needs no training on the data of experiments, ID as for `run`.
 
-    The observations as they are, the untrained encoder, linear and random-feature slow features
-    and FastICA: seconds each. The leaderboard shows them in grey beside their rows. Baselines and
-    supervised rows have none of their own: they stand beside those of the row they belong to.
+    The observations as they are, the untrained encoder, linear and random-feature slow features,
+    FastICA, and slow features turned by it: seconds each. The leaderboard shows them in grey beside
+    their rows. Baselines and supervised rows have none of their own: they stand beside those of the
+    row they belong to.
     """
     from ..results import Result, commit, environment
     from ..training.control_run import data_settings, has_controls, run, same_controls

@@ -82,6 +82,19 @@ def fast_ica(anchors: Array, positives: Array, observed: Array, dim: int, rng: R
     return model.transform((observed - centre) @ whiten)
 
 
+def turned_slow_features(
+    anchors: Array, positives: Array, observed: Array, dim: int, rng: Rng
+) -> Array:
+    """Embed by linear slow features, turned to the axes along which they are independent.
+
+    Slow features have no axes of their own, and MCC asks for axes: pairs find the space, and
+    factors that are independent and not normal let ICA find the axes, still without a network.
+    """
+    slow = slow_features(anchors, positives, np.concatenate([anchors, observed]), dim, rng)
+    learned, seen = np.split(slow, [len(anchors)])
+    return fast_ica(learned, learned, seen, dim, rng)
+
+
 def pixel_r2(
     latents: np.ndarray,
     pixels: np.ndarray,
@@ -153,6 +166,11 @@ CONTROLS = (
         random_slow_features,
     ),
     Control("FastICA", "independent components of the anchors; no pairs", fast_ica),
+    Control(
+        "slow features, turned by FastICA",
+        "linear slow features, and of them the independent components; no gradient",
+        turned_slow_features,
+    ),
 )
 # As records name them, in the order in which they are shown.
 METHODS = tuple(f"Control: {c}" for c in (IDENTITY, UNTRAINED, *(c.name for c in CONTROLS)))

@@ -7,6 +7,7 @@ from ident3d.benchmark.scoring.controls import (
     pixel_r2,
     random_slow_features,
     slow_features,
+    turned_slow_features,
 )
 
 from ident3d import metrics
@@ -54,6 +55,18 @@ def test_fast_ica_unmixes_independent_laplace_sources():
     found = fast_ica(sources @ mixing, sources @ mixing, sources[:1000] @ mixing, 3, RNG)
     assert metrics.mcc(sources[:1000], found) > 0.98
     assert metrics.mcc(sources[:1000], sources[:1000] @ mixing) < 0.95
+
+
+def test_turned_slow_features_find_the_axes_of_a_linear_mixing_that_slow_features_leave_open():
+    mixing = RNG.normal(size=(9, 9))
+    anchors, positives = (
+        np.column_stack([z, RNG.normal(size=(len(z), 6))]) @ mixing for z in pairs()
+    )
+    observed = np.column_stack([TEST, RNG.normal(size=(len(TEST), 6))]) @ mixing
+    slow = slow_features(anchors, positives, observed, 3, RNG)
+    turned = turned_slow_features(anchors, positives, observed, 3, RNG)
+    assert metrics.linear_r2(TEST, turned) == pytest.approx(metrics.linear_r2(TEST, slow), abs=1e-6)
+    assert metrics.mcc(TEST, turned) > 0.98 > 0.95 > metrics.mcc(TEST, slow)
 
 
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)

@@ -10,6 +10,7 @@ NAMES = {
     "Control: linear slow features",
     "Control: random-feature slow features",
     "Control: FastICA",
+    "Control: slow features, turned by FastICA",
 }
 
 
