@@ -13,6 +13,7 @@ from typing import Any
 from ..readout import latent_audit
 from ..readout.image_sources import read_source
 from ..readout.latent_readers import READERS, Audit, AuditSettings
+from ..readout.linear_readout import FEATURES
 from ..readout.readout_run import PIXELS, UNTRAINED, plan, run
 from ..readout.readout_settings import ReadoutData, ReadoutSettings
 from ..settings.experiment import Experiment, Published
@@ -50,35 +51,20 @@ OBJECTIVES: dict[str, tuple[str, dict[str, Any]]] = {
     "untrained": ("Untrained", {"loss": UNTRAINED}),
     "pixels": ("Pixels", {"loss": PIXELS}),
 }
-# data -> objective -> percent: class, then grayscale, brightness, contrast, hue, saturation and
-# their mean, of the backbone's features and of the projected ones
-PUBLISHED: dict[str, dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
-    "cifar10": {
-        "infonce": (
-            (90.9, 56.1, 59.3, 62.6, 55.4, 55.1, 57.7),
-            (89.8, 52.0, 52.0, 52.0, 51.8, 51.0, 51.8),
-        ),
-        "aninfonce": (
-            (88.4, 80.1, 93.4, 91.1, 65.5, 72.3, 80.5),
-            (85.4, 71.4, 71.4, 77.1, 59.7, 65.5, 69.0),
-        ),
-        "unnormalised": (
-            (83.2, 96.2, 98.0, 96.6, 76.8, 88.4, 91.2),
-            (79.1, 65.5, 65.5, 87.6, 70.5, 83.8, 74.6),
-        ),
-    },
-    "imagenet": {
-        "infonce": (
-            (68.2, 98.7, 71.6, 72.5, 68.0, 61.2, 74.4),
-            (57.7, 58.6, 51.9, 51.9, 51.5, 51.1, 53.0),
-        ),
-        "aninfonce": (
-            (59.0, 98.8, 81.5, 82.3, 71.6, 62.5, 79.3),
-            (26.7, 71.0, 55.2, 54.1, 52.6, 52.7, 57.1),
-        ),
-    },
-}
 COLUMNS = ("class", "grayscale", "brightness", "contrast", "hue", "saturation", "augmentations")
+# data, objective, features -> percent by COLUMNS, the last of which is the augmentations' mean
+PUBLISHED = {
+    ("cifar10", "infonce", "backbone"): (90.9, 56.1, 59.3, 62.6, 55.4, 55.1, 57.7),
+    ("cifar10", "infonce", "projected"): (89.8, 52.0, 52.0, 52.0, 51.8, 51.0, 51.8),
+    ("cifar10", "aninfonce", "backbone"): (88.4, 80.1, 93.4, 91.1, 65.5, 72.3, 80.5),
+    ("cifar10", "aninfonce", "projected"): (85.4, 71.4, 71.4, 77.1, 59.7, 65.5, 69.0),
+    ("cifar10", "unnormalised", "backbone"): (83.2, 96.2, 98.0, 96.6, 76.8, 88.4, 91.2),
+    ("cifar10", "unnormalised", "projected"): (79.1, 65.5, 65.5, 87.6, 70.5, 83.8, 74.6),
+    ("imagenet", "infonce", "backbone"): (68.2, 98.7, 71.6, 72.5, 68.0, 61.2, 74.4),
+    ("imagenet", "infonce", "projected"): (57.7, 58.6, 51.9, 51.9, 51.5, 51.1, 53.0),
+    ("imagenet", "aninfonce", "backbone"): (59.0, 98.8, 81.5, 82.3, 71.6, 62.5, 79.3),
+    ("imagenet", "aninfonce", "projected"): (26.7, 71.0, 55.2, 54.1, 52.6, 52.7, 57.1),
+}
 # id -> what its images are, their tier, what that changes
 STUDIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "readout/cifar10": ("CIFAR10", "paper", {}),
@@ -107,11 +93,10 @@ SAID = {
 
 def published(data: str, objective: str) -> Published:
     """Return the numbers of table 1 of Rusak et al. by score, as fractions of 1."""
-    both = PUBLISHED.get(data, {}).get(objective, ((), ()))
     return {
         f"{name}_{kind}": (round(value / 100, 6), None)
-        for kind, values in zip(("backbone", "projected"), both, strict=True)
-        for name, value in zip(COLUMNS, values, strict=False)
+        for kind in FEATURES
+        for name, value in zip(COLUMNS, PUBLISHED.get((data, objective, kind), ()), strict=False)
     }
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from ..dataset import Dataset, load
 from ..errors import DataError
 from ..files import Lock, atomic, file_digest, remove, write_bytes
 from ..outside import read_sealed, write_sealed
 from ..progress import progress
+from ..published.png import THREADS, write_png
 from ..shards.reader import is_compressed
 from .card import card
 from .layout import FOLDER, RECORD, Row, Split, read_record, write_record
@@ -87,8 +87,7 @@ def _write_files(data: Dataset, mark: Path, ending: str, write: Writer) -> list[
 
 
 def _rows(data: Dataset, numbers: np.ndarray) -> list[Row]:
-    threads = min(4, os.cpu_count() or 1)  # Pillow compresses outside the interpreter's lock
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(lambda number: _row(data, number), numbers.tolist()))
 
 
@@ -106,5 +105,5 @@ def _row(data: Dataset, number: int) -> Row:
 
 def _png(image: np.ndarray) -> bytes:
     stream = io.BytesIO()
-    Image.fromarray(image).save(stream, "PNG", compress_level=3)  # a third of the default's time
+    write_png(image, stream)
     return stream.getvalue()

@@ -5,13 +5,14 @@ A further data set is one more record here, and its reader in `readers.py`.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from ..factors import FACTORS, Factor
 from .masks import FILE, MASK_FACTORS, read_masks
 from .readers import SplitLatents, read_class_latents, read_csv_latents, read_raw_latents
 
+Reader = Callable[[str, Mapping[str, bytes]], SplitLatents]  # path of a split, its latents' files
 CLASS_NAMES = ("teapot", "hare", "dragon", "cow", "armadillo", "horse", "head")
 
 
@@ -27,13 +28,13 @@ class PublishedSet:
     title: str
     record: int  # on Zenodo
     archives: Mapping[str, tuple[str, str | None]]  # split -> name and, from a third party, MD5
-    splits: Mapping[str, str]  # split -> name of its folder
-    images: str  # folder of images
-    latents: str  # the file that tells this data set from the others
-    read: Callable[
-        [str, Mapping[str, bytes]], SplitLatents
-    ]  # path of the split, its latents' files
-    scene_latents: str = ""  # the same latents in scene units, where they are published too
+    # The file that tells this data set from the others. Where its name begins with `raw_`, the same
+    # latents in scene units may lie beside it, under the rest of the name.
+    latents: str
+    read: Reader
+    # split -> name of its folder
+    splits: Mapping[str, str] = field(default_factory=lambda: {"train": "train", "test": "test"})
+    images: str = "images"  # folder of images
     factors: tuple[Factor, ...] = FACTORS
     class_names: tuple[str, ...] | None = None
 
@@ -54,7 +55,8 @@ class PublishedSet:
 
     def has_latents(self, name: str) -> bool:
         """Tell whether a file of this name holds latents of this data set."""
-        return fnmatchcase(name, self.latents) or fnmatchcase(name, self.scene_latents)
+        names = (self.latents, self.latents.removeprefix("raw_"))
+        return any(fnmatchcase(name, known) for known in names)
 
 
 CATALOGUE = {
@@ -65,32 +67,27 @@ CATALOGUE = {
             "train": ("3dident_train.tar", "df132b4dacf04fa28e1c8ca9d2168634"),
             "test": ("3dident_test.tar", "35020bca16c9faa80cf0c926d265d678"),
         },
-        splits={"train": "train", "test": "test"},
-        images="images",
         latents="raw_latents.npy",
-        scene_latents="latents.npy",
         read=read_raw_latents,
     ),
     "causal3dident": PublishedSet(
         title="Causal3DIdent",
         record=4784282,
+        splits={"train": "trainset", "test": "testset"},
         archives={
             "train": ("trainset.tar.gz", "acd98fda30eee75856dbbc7c54a27e45"),
             "test": ("testset.tar.gz", "c5d9d32d3737e241a2b12b968275fcb8"),
         },
-        splits={"train": "trainset", "test": "testset"},
         images="images_[0-9]",
         latents="raw_latents_[0-9].npy",
-        scene_latents="latents_[0-9].npy",
         read=read_class_latents,
         class_names=CLASS_NAMES,
     ),
     "multimodal3dident": PublishedSet(
         title="Multimodal3DIdent",
         record=7678231,
-        archives={"all": ("m3di.tar.gz", None)},
         splits={"train": "train", "val": "val", "test": "test"},
-        images="images",
+        archives={"all": ("m3di.tar.gz", None)},
         latents="latents_image.csv",
         read=read_csv_latents,
         # Its object hue runs once round the colour circle, 3DIdent's over half of it.
@@ -103,8 +100,8 @@ CATALOGUE = {
     "kitti-masks": PublishedSet(
         title="KITTI Masks",
         record=3931823,
-        archives={"train": (FILE, None)},
         splits={"train": FILE},
+        archives={"train": (FILE, None)},
         images="",
         latents=FILE,
         read=read_masks,

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from ..dataset import Dataset, load
 from ..errors import DataError
@@ -17,7 +16,7 @@ from ..outside import write_npy
 from ..progress import progress
 from .catalogue import CATALOGUE
 from .masks import export_masks
-from .png import decode_png
+from .png import THREADS, decode_png, write_png
 from .survey import image_digits
 
 _MARK = ".export.json"  # names the data while an export is unfinished
@@ -124,12 +123,10 @@ def _written(data: Dataset, rows: np.ndarray, folder: Path) -> Iterator[None]:
         path, pixels = folder / f"{number:0{digits}d}.png", data.images[int(rows[number])]
         if not (path.exists() and _holds(path, pixels, data.resolution)):
             partial = path.with_suffix(".partial")
-            image = Image.fromarray(pixels)
-            image.save(partial, "PNG", compress_level=3)  # a third of the default's time
+            write_png(pixels, partial)
             publish(partial, path)
 
-    threads = min(4, os.cpu_count() or 1)  # Pillow compresses outside the interpreter's lock
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, len(rows), _BATCH):
             for _ in pool.map(write, range(start, min(start + _BATCH, len(rows)))):
                 yield

@@ -21,7 +21,7 @@ from ..shards import check_split_name
 from ._split_writer import SplitWriter
 from .archive import Member, walk
 from .catalogue import CATALOGUE
-from .png import decode_png
+from .png import THREADS, decode_png
 from .survey import PublishedSplit, parse_image_name, read_split, survey
 
 SHARD_ROWS = 4096  # 616 MB at 224 px
@@ -139,8 +139,7 @@ def _decode(source: Path, writers: list[SplitWriter]) -> Iterator[Decoding]:
     """Read images in the source's order, decode them in threads; None for those stored already."""
     by_folder = {writer.published.folder: writer for writer in writers}
     waiting: deque[Decoding] = deque()
-    threads = min(4, os.cpu_count() or 1)  # Pillow decodes outside the interpreter's lock
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         for member in _members(source):
             image = parse_image_name(member.name)
             if image is None or image.split not in by_folder:

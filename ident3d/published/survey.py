@@ -5,6 +5,7 @@ from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ..errors import DataError
 from .archive import Member
 from .catalogue import CATALOGUE, PublishedSet
 from .png import png_shape
+from .readers import SplitLatents
 
 _IMAGE = re.compile(r"(?P<split>(?:.*/)?)(?P<folder>[^/]+)/(?P<number>\d{1,9})\.png")
 _LATENTS_LIMIT = 1 << 30  # bytes; 250,000 rows are 10 MB, the masks of 85,000 frames 350 MB
@@ -36,20 +38,19 @@ class ImageName:
     number: int
 
 
-@dataclass(frozen=True)
-class PublishedSplit:
+@dataclass(frozen=True, kw_only=True)
+class PublishedSplit(SplitLatents):
     """One split of a published data set, checked."""
 
     origin: PublishedSet
     folder: str  # inside the source
     split: str
     shape: tuple[int, int, int]
-    latents: np.ndarray  # unit latents, float32 (n, d)
-    classes: np.ndarray | None
-    starts: dict[str, int]  # folder of images -> row of its image 0
-    masks: np.ndarray | None = None  # bool (n, H, W), where there is no such folder
-    sequences: np.ndarray | None = None
-    made_by: str | None = None
+
+    @cached_property
+    def starts(self) -> dict[str, int]:
+        """Row of the first image of each folder."""
+        return dict(zip(self.images, np.cumsum([0, *self.images.values()]).tolist(), strict=False))
 
     @property
     def title(self) -> str:
@@ -115,9 +116,7 @@ def read_split(folder: str, split: str, found: SplitFiles) -> PublishedSplit:
     if read.masks is not None:
         shape = (read.masks.shape[1], read.masks.shape[2], 3)
     assert shape is not None  # there is an image, so it has been looked at
-    starts = dict(zip(read.images, np.cumsum([0, *read.images.values()]).tolist(), strict=False))
-    facts = (shape, read.latents, read.classes, starts, read.masks, read.sequences, read.made_by)
-    return PublishedSplit(origin, folder, split, *facts)
+    return PublishedSplit(**vars(read), origin=origin, folder=folder, split=split, shape=shape)
 
 
 def image_digits(rows: int) -> int:
