@@ -125,20 +125,15 @@ class Splits:
         latents = torch.cat([view.latents for view in views])[:, self.columns]
         return Batch(images, latents)
 
-    def _rows(self, split: Dataset) -> int:
-        """Return how many rows of a split are trained on."""
-        return self.settings.data.rows or len(split)
-
     def _check(self, split: Dataset, conditional: str) -> None:
-        batch, way = self.settings.training.batch, self.settings.data.pairs
-        if (self.settings.data.rows or 1) > len(split):
+        batch, rows = self.settings.training.batch, self.settings.data.rows or len(split)
+        if rows > len(split):
             raise ValueError(
-                f"`rows` must be at most {len(split)}, the rows of {split.path}; "
-                f"got {self.settings.data.rows}."
+                f"`rows` must be at most {len(split)}, the rows of {split.path}; got {rows}."
             )
-        if batch > (rows := self._rows(split)):
+        if batch > rows:
             raise ValueError(f"`batch` must be at most {rows}, the rows to train on; got {batch}.")
-        if way != "exact":
+        if self.settings.data.pairs != "exact":
             return
         if split.pairs is None:
             raise DataError(

@@ -14,7 +14,7 @@ from ..training.control_run import Fields, Ways, control_fields, ways
 from ..training.pixel_run import RIDGE, read_pixels
 from ..training.synthetic_run import records
 from .digit_images import flat
-from .digit_run import check, neighbour_accuracy, with_digits
+from .digit_run import neighbour_accuracy, with_digits
 from .digit_settings import DigitSettings
 from .digit_vae import Decoder, get_vae
 
@@ -23,7 +23,7 @@ OWN_ENCODER = "the VAE's own encoder"
 
 def controls(settings: DigitSettings, seed: int, work: Path) -> Iterator[Fields]:
     """Yield the fields of the records of every control of a row, both protocols of each."""
-    vae, digits = get_vae(settings, seed, work), check(settings)
+    vae, digits = get_vae(settings, seed, work), settings.real_digits()
     mixing, process = Decoder(vae), Process.read(settings)
     torch.manual_seed(seed)
     z = scored_anchors(settings, process, seed)

@@ -14,7 +14,6 @@ from ..training.cost import step_seconds
 from ..training.loop import Batch, pick_device
 from ..training.synthetic_run import build
 from .digit_images import PIXELS
-from .digit_run import check
 from .digit_settings import DigitSettings
 from .digit_vae import Decoder, NegativeElbo, Vae, vae_training
 
@@ -22,7 +21,7 @@ from .digit_vae import Decoder, NegativeElbo, Vae, vae_training
 def plan(settings: DigitSettings) -> str:
     """Tell digits, steps and time of a run; a few steps of VAE and encoder are measured."""
     try:
-        digits = check(settings)
+        digits = settings.real_digits()
         where = (
             f"{digits.name}: {len(digits.images):,} to learn from, {len(digits.test_images):,} kept"
         )

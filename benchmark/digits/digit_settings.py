@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from ..settings.composed import named
 from ..settings.run_settings import SyntheticData, SyntheticSettings
-from .digit_images import load_digits
+from .digit_images import Digits, load_digits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,10 @@ class DigitSettings(SyntheticSettings):
     data: DigitData
     vae: VaeTraining = field(default_factory=VaeTraining)
 
+    def real_digits(self) -> Digits:
+        """Return the digits of a run, or say what is missing."""
+        return load_digits(self.data.folder, self.data.digits)
+
     def fingerprints(self) -> tuple[str, ...]:
         """Return that of the digits."""
-        return (load_digits(self.data.folder, self.data.digits).fingerprint,)
+        return (self.real_digits().fingerprint,)

@@ -23,7 +23,7 @@ from ..settings.composed import plain
 from ..settings.run_settings import Training
 from ..training.distributed import here
 from ..training.loop import Batch, Batches, train
-from .digit_images import PIXELS, Digits, flat, load_digits
+from .digit_images import PIXELS, Digits, flat
 from .digit_settings import DigitSettings
 
 KIND = "vae"
@@ -140,7 +140,7 @@ def get_vae(
 def _trained(
     vae: Vae, settings: DigitSettings, seed: int, checkpoint: Path | None, augment: Augment | None
 ) -> Vae:
-    digits = load_digits(settings.data.folder, settings.data.digits)
+    digits = settings.real_digits()
     training = vae_training(settings, len(digits.images))
     objective = NegativeElbo(settings.model.dim, settings.vae.warm_up * training.steps)
     batches = vae_batches(digits, training.batch, seed, augment)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..digits.digit_controls import controls
 from ..digits.digit_cost import plan
-from ..digits.digit_run import check, run
+from ..digits.digit_run import run
 from ..digits.digit_settings import DigitData, DigitSettings
 from ..settings.experiment import Experiment, Published
 from . import aninfonce
@@ -61,7 +61,7 @@ def _rows(
             run,
             scores,
             plan=plan,
-            check=check,
+            check=DigitSettings.real_digits,
             controls=controls,
             notes=NOTES,
         )

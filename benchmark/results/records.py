@@ -10,7 +10,7 @@ from ident3d.dataset import Dataset
 from ident3d.errors import DataError
 from ident3d.factors import varying
 
-from ..scoring import PROVABLE, correlation, points, score, scored_rows
+from ..scoring import PROVABLE, QUICK, correlation, points, score, scored_rows
 from .environment import commit, environment
 from .result import MAX_DIM, Result
 
@@ -39,14 +39,27 @@ def image_fields(
 ) -> dict[str, Any]:
     """Score the embeddings of a protocol's rows, or of others; return those fields of a record."""
     latents, factors = scored_latents(data, protocol, rows)
+    found = score_fields(latents, embeddings, protocol, factors, names)
+    return found | {"data": data_fields(data)}
+
+
+def score_fields(
+    latents: np.ndarray,
+    embeddings: np.ndarray,
+    protocol: str,
+    factors: list[str],
+    names: Collection[str] = QUICK,
+    *,
+    synthetic: bool = False,
+) -> dict[str, Any]:
+    """Score embeddings of rows with latents; return those fields of a record."""
     return {
         "protocol": protocol,
-        "scores": score(latents, embeddings, protocol, factors, names),
-        "data": data_fields(data),
+        "scores": score(latents, embeddings, protocol, factors, names, synthetic=synthetic),
         # Wider ones, such as a backbone's features, are scored but not drawn.
         "correlation": correlation(latents, embeddings) if embeddings.shape[1] <= MAX_DIM else None,
         "factors": factors,
-        "points": points(latents, embeddings, protocol),
+        "points": points(latents, embeddings, protocol, synthetic=synthetic),
     }
 
 

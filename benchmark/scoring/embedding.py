@@ -5,7 +5,8 @@ images (n, H, W, 3) as numpy; both return (n, k).
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ from ident3d.progress import progress
 from ..plugins import foreign, load_object
 
 BATCH = 512  # images per call; also what batch-norm sees where it is in training mode
+Encoder = Callable[[Any], Any]
 
 
 def embed(
-    encoder: Callable[[Any], Any],
+    encoder: Encoder,
     images: Any,
     *,
     rows: np.ndarray | None = None,
@@ -38,7 +40,7 @@ def embed(
     its running statistics are put back afterwards. The last rows join the batch before.
     """
     parts, count = [], len(images if rows is None else rows)
-    with progress(count, label) as bar, _Frozen(encoder, train_mode) as run:
+    with progress(count, label) as bar, _frozen(encoder, train_mode) as run:
         for part in _batches(count, batch):
             some = images[part if rows is None else rows[part]]
             with foreign("The encoder"):
@@ -54,37 +56,31 @@ def embed(
     return np.concatenate(parts)
 
 
-class _Frozen:
-    """Puts a module into the mode wanted, without gradients, and back into its old state."""
+@contextmanager
+def _frozen(encoder: Encoder, train_mode: bool) -> Iterator[Encoder]:
+    """Give what embeds images as numpy; a module is in the mode wanted, without gradients.
 
-    def __init__(self, encoder: Callable[[Any], Any], train_mode: bool) -> None:
-        self.encoder, self.train_mode = encoder, train_mode
-
-    def __enter__(self) -> Callable[[np.ndarray], Any]:
-        if not isinstance(self.encoder, torch.nn.Module):
-            return lambda images: _plain(self.encoder(images))
-        self.was_training = self.encoder.training
-        self.buffers = {k: b.clone() for k, b in self.encoder.named_buffers()}
-        self.encoder.eval()
-        for module in self.encoder.modules():
-            if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
-                module.train(self.train_mode)
-        device = next(iter(self.encoder.parameters()), torch.empty(0)).device
-        return lambda images: self._module(images, device)
-
-    @torch.no_grad()
-    def _module(self, images: np.ndarray, device: torch.device) -> np.ndarray:
-        return _plain(self.encoder(to_float(as_tensor(images).to(device))))
-
-    def __exit__(self, *_: object) -> None:
-        if isinstance(self.encoder, torch.nn.Module):
-            self.encoder.train(self.was_training)
-            with torch.no_grad():
-                for name, buffer in self.encoder.named_buffers():
-                    buffer.copy_(self.buffers[name])
+    Afterwards it is in its old mode, and its buffers hold what they held.
+    """
+    if not isinstance(encoder, torch.nn.Module):
+        yield lambda images: _plain(encoder(images))
+        return
+    was_training, buffers = encoder.training, [buffer.clone() for buffer in encoder.buffers()]
+    device = next(iter(encoder.parameters()), torch.empty(0)).device
+    encoder.eval()
+    for module in encoder.modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            module.train(train_mode)
+    with torch.no_grad():
+        try:
+            yield lambda images: _plain(encoder(to_float(as_tensor(images).to(device))))
+        finally:
+            encoder.train(was_training)
+            for buffer, old in zip(encoder.buffers(), buffers, strict=True):
+                buffer.copy_(old)
 
 
-def find_encoder(spec: str, weights: Path | None = None) -> Callable[[Any], Any]:
+def find_encoder(spec: str, weights: Path | None = None) -> Encoder:
     """Find the encoder that `module:name` means, and load its weights.
 
     A function or class that needs no argument makes the encoder; anything else that can be

@@ -5,7 +5,7 @@ were: `clean` is today's `held-out`; `paper` fitted images in-sample, which the 
 only for synthetic data.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,12 +27,13 @@ class Protocol:
     in_sample: bool = False  # R2 is fitted on the rows that it is scored on, of images too
 
 
+_WHOLE = Protocol(
+    HELD_OUT,
+    "Whole split, encoder in eval mode, R² fitted on even rows and scored on odd ones.",
+    whole=True,
+)
 PROTOCOLS = {
-    HELD_OUT: Protocol(
-        HELD_OUT,
-        "Whole split, encoder in eval mode, R² fitted on even rows and scored on odd ones.",
-        whole=True,
-    ),
+    HELD_OUT: _WHOLE,
     AS_RELEASED: Protocol(
         AS_RELEASED,
         "As the released code does it. Images: 4,096 shuffled rows, batch-norm in training mode, "
@@ -41,12 +42,7 @@ PROTOCOLS = {
         shuffled=True,
         train_mode=True,
     ),
-    "clean": Protocol(
-        HELD_OUT,
-        "Whole split, encoder in eval mode, R² fitted on even rows and scored on odd ones.",
-        version=1,
-        whole=True,
-    ),
+    "clean": replace(_WHOLE, version=1),
     "paper": Protocol(
         "paper (schema 1: fitted in-sample)",
         "Older records: the first 4,096 rows, batch-norm in training mode, R² fitted where it is "

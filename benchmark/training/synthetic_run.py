@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from ident3d import metrics
 
-from .. import scoring
 from ..data.mixing import make_mixing
 from ..data.synthetic import (
     COMPARISON,
@@ -28,6 +27,8 @@ from ..encoders import make_encoder
 from ..encoders.theory import predicted_size
 from ..encoders.trained import Trained
 from ..losses import Objective, make_objective
+from ..results.records import score_fields
+from ..scoring import AS_RELEASED, HELD_OUT
 from ..scoring.matched_metric import match_metric, metric_errors
 from ..settings.composed import plain
 from ..settings.run_settings import THEORY, SyntheticSettings
@@ -164,18 +165,10 @@ def records(
     if len(process.blocks) > 1:
         further["mcc_block"] = metrics.block_mcc(z, z_hat, process.blocks)
     found = []
-    for protocol in (scoring.AS_RELEASED, scoring.HELD_OUT):
-        scores = scoring.score(z, z_hat, protocol, process.names, synthetic=True)
-        found.append(
-            {
-                "protocol": protocol,
-                "scores": scores | further,
-                "factors": process.names,
-                "correlation": scoring.correlation(z, z_hat),
-                "points": scoring.points(z, z_hat, protocol, synthetic=True),
-                **shared,
-            }
-        )
+    for protocol in (AS_RELEASED, HELD_OUT):
+        fields = score_fields(z, z_hat, protocol, process.names, synthetic=True)
+        fields["scores"] |= further
+        found.append({**fields, **shared})
     return found
 
 

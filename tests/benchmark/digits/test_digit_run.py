@@ -68,7 +68,7 @@ def test_controls_of_a_row(tmp_path):
     assert done.exit_code == 0, done.exception
     assert "temperature" not in done.output  # shares them
     found = {r.method: r for r in load_all(tmp_path) if r.protocol == "held-out"}
-    assert {"Control: identity", "Control: the VAE's own encoder"} < set(found) and len(found) == 6
+    assert {"Control: identity", "Control: the VAE's own encoder"} < set(found) and len(found) == 7
     assert all(r.control and r.scores["accuracy_knn"] is not None for r in found.values())
     assert found["Control: identity"].scores["mcc"] is None
     assert found["Control: linear slow features"].scores["r2_content"] is not None
