@@ -64,18 +64,16 @@ def source_digest(found: Any) -> str | None:
     if place is None or top is None:
         return None
     path = Path(place)
+    libraries = ("purelib", "platlib", "stdlib")
+    installed = {Path(sysconfig.get_path(kind)).resolve() for kind in libraries}
     files = {path}
     if hasattr(top, "__path__"):
         files |= {file for root in top.__path__ for file in Path(root).rglob("*.py")}
-    elif path.resolve().parent not in {Path(root).resolve() for root in _installed()}:
+    elif path.resolve().parent not in installed:
         places = (getattr(other, "__file__", None) for other in list(sys.modules.values()))
         files |= {file for p in places if p and (file := Path(p)).parent == path.parent}
     # By content alone: a folder that was moved holds the same method.
     return canonical_sha256([[file.name, file_digest(file)] for file in sorted(files)])[:16]
-
-
-def _installed() -> list[str]:
-    return [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
 
 
 def entry_points(group: str) -> dict[str, importlib.metadata.EntryPoint]:

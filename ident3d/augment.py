@@ -89,9 +89,7 @@ class SimCLR(nn.Module):
         images = crop(to_float(images))
         if self.size is not None and images.shape[2:] != (self.size, self.size):
             images = functional.interpolate(images, self.size, mode="bilinear", antialias=True)
-        images = mix(0.8, jitter(images, self.strength), images)
-        images = mix(0.2, grey(images).expand_as(images), images)
-        return mix(0.5, blur(images), images)
+        return change_colours(images, self.strength)
 
 
 class EachImage(nn.Module):
@@ -229,6 +227,13 @@ def jitter(
         if name in parts:
             images = change(images, amount)
     return images
+
+
+def change_colours(images: Tensor, strength: float = 1.0) -> Tensor:
+    """Do what SimCLR does to colours and sharpness, and nothing to places."""
+    images = mix(0.8, jitter(images, strength), images)
+    images = mix(0.2, grey(images).expand_as(images), images)
+    return mix(0.5, blur(images), images)
 
 
 def grey(images: Tensor) -> Tensor:

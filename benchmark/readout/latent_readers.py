@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ident3d.augment import blur, crop, grey, jitter, mix, to_float
+from ident3d.augment import change_colours, crop, to_float
 from ident3d.errors import choose
 from ident3d.factors import Factor
 
@@ -26,13 +26,6 @@ from .readout_settings import ReadoutSettings
 
 VIEWS = 37  # the random stream of training
 Transform = Callable[[Tensor], Tensor]
-
-
-def change_colours(images: Tensor) -> Tensor:
-    """Do what SimCLR does to colours and sharpness, and nothing to places."""
-    images = mix(0.8, jitter(images), images)
-    images = mix(0.2, grey(images).expand_as(images), images)
-    return mix(0.5, blur(images), images)
 
 
 # reader -> its views: what makes them of images, and whether hues, or the others, are asked for

@@ -18,6 +18,7 @@ from ..dataset import Dataset
 from ..errors import DataError
 from ..outside import read_sealed, write_sealed
 from ..shards import Description, check_split_name
+from ..shards.reader import is_compressed
 
 RECORD = "ident3d.json"
 FOLDER = "data"
@@ -49,9 +50,10 @@ class Split:
     files: tuple[dict[str, Any], ...]  # name, rows, sha256
 
     @classmethod
-    def of(cls, data: Dataset, compressed: bool, files: list[dict[str, Any]]) -> "Split":
+    def of(cls, data: Dataset, files: list[dict[str, Any]]) -> "Split":
         """Describe a split that was written to some files."""
         shards = tuple(file["rows"] for file in data.files() if file["name"].startswith("shard"))
+        compressed = is_compressed(data.path / data.files()[0]["name"])
         return cls(
             data.description, data.resolution, shards, compressed, data.fingerprint, tuple(files)
         )

@@ -4,10 +4,10 @@ import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ..dataset import Dataset
 from ..errors import DataError, choose
 from ..files import file_digest
 from ..progress import progress
@@ -39,15 +39,12 @@ def import_exchanged(
         if (out / MANIFEST).exists() and name in (known := read_manifest(out)["splits"]):
             if known[name]["description"] != exported.description.to_record():
                 raise DataError(f"{out / name} holds other data; import to another folder.")
-            if all((out / name / shard["name"]).exists() for shard in _shards(known[name])):
+            there = Dataset(out, name, known[name])
+            if all((there.path / file["name"]).exists() for file in there.files()):
                 continue
         _check_files(source, exported)
         _import(source, out, name, exported)
     return list(splits)
-
-
-def _shards(entry: dict[str, Any]) -> list[dict[str, Any]]:
-    return [*entry["shards"], *entry["pair_shards"]]
 
 
 def _check_files(source: Path, split: Split) -> None:

@@ -15,7 +15,6 @@ from ..files import Lock, atomic, file_digest, remove, write_bytes
 from ..outside import read_sealed, write_sealed
 from ..progress import progress
 from ..published.png import THREADS, write_png
-from ..shards.reader import is_compressed
 from .card import card
 from .layout import FOLDER, RECORD, Row, Split, read_record, write_record
 from .parquet import write_parquet
@@ -54,9 +53,7 @@ def _export(data: Dataset, out: Path, ending: str, write: Writer) -> Path:
         if not mark.exists():
             write_sealed(mark, {})  # whose files these are, until the record tells
         files = _write_files(data, mark, ending, write)
-        splits[data.split] = Split.of(
-            data, is_compressed(data.path / data.files()[0]["name"]), files
-        )
+        splits[data.split] = Split.of(data, files)
         write_bytes(out / "README.md", card(splits, ending).encode())
         write_record(out, splits)
         remove(mark)

@@ -6,7 +6,6 @@ takes so many bytes a second from all of them together, and a node that is lost 
 """
 
 import heapq
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -84,9 +83,8 @@ def _speeds(nodes: int) -> list[float]:
     """Return the nodes' speeds on a bad day, the slow ones spread among the others."""
     slow = round(SLOW_SHARE * nodes) or 1
     every = max(1, nodes // slow)
-    spread = itertools.islice(range(0, nodes, every), slow)
     speeds = [1.0] * nodes
-    for number in spread:
+    for number in range(0, nodes, every)[:slow]:
         speeds[number] = 1 / SLOW_FACTOR
     return speeds
 
