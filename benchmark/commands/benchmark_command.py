@@ -13,7 +13,7 @@ import click
 
 from ident3d.commands.options import (
     LazyGroup,
-    echo_json,
+    echo,
     examples,
     json_option,
     options_of,
@@ -68,24 +68,20 @@ def list_(ids: tuple[str, ...], as_json: bool) -> None:
     from ..settings.composed import plain
 
     chosen = experiments.select(ids or ["*"])
-    if as_json:
-        echo_json(
-            [
-                {
-                    "id": e.id,
-                    "title": e.title,
-                    "method": e.method,
-                    "published": {name: list(pair) for name, pair in e.published.items()},
-                    "source": e.source,
-                    "notes": {tier: e.note(tier) for tier in e.tiers},
-                    "tiers": {tier: plain(settings) for tier, settings in e.tiers.items()},
-                }
-                for e in chosen
-            ]
-        )
-        return
+    records = [
+        {
+            "id": e.id,
+            "title": e.title,
+            "method": e.method,
+            "published": {name: list(pair) for name, pair in e.published.items()},
+            "source": e.source,
+            "notes": {tier: e.note(tier) for tier in e.tiers},
+            "tiers": {tier: plain(settings) for tier, settings in e.tiers.items()},
+        }
+        for e in chosen
+    ]
     rows = [[e.id, e.method, _published(e.published), e.title] for e in chosen]
-    click.echo(table(rows, ["id", "method", "published", "what"]))
+    echo(records, table(rows, ["id", "method", "published", "what"]), as_json)
 
 
 def by_ranks(command: Callable[P, None]) -> Callable[P, None]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import echo_json, examples, json_option, table
+from ident3d.commands.options import echo, examples, json_option, table
 
 
 @click.command(
@@ -36,12 +36,10 @@ def verify(entry: Path, data: Path, as_json: bool) -> None:
     from ..scoring import describe
 
     checked = verify(entry, load(data))
-    if as_json:
-        echo_json({"entry": str(entry), "verified": True, "seeds": checked})
-        return
+    record = {"entry": str(entry), "verified": True, "seeds": checked}
     names = [name for name, value in checked[0]["scores"].items() if not isinstance(value, dict)]
     rows = [
         [str(one["seed"]), *(show(name, one["scores"][name]) for name in names)] for one in checked
     ]
-    click.echo(table(rows, ["seed", *(describe(name).label for name in names)]))
-    click.echo(f"{entry} agrees with its embeddings and with {data}.")
+    shown = table(rows, ["seed", *(describe(name).label for name in names)])
+    echo(record, f"{shown}\n{entry} agrees with its embeddings and with {data}.", as_json)
