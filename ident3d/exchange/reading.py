@@ -3,6 +3,7 @@
 import itertools
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -82,32 +83,28 @@ def _write_shard(
     paired = split.description.pairs is not None
     kinds = ("shard", "pairs") if paired else ("shard",)
     labels = None if split.description.class_names is None else _labels(known)
-    writers = []
-    try:
+    with ExitStack() as stack:
+        writers = []
         for kind in kinds:
             latents = [r.latents if kind == "shard" else r.positive_latents for r in known]
             if any(values is None for values in latents):
                 raise DataError(f"{folder} would lack positives: a row comes without one.")
-            writers.append(
-                ShardWriter(
-                    folder / shard_name(number, kind),
-                    np.array([row.row for row in known]),
-                    np.stack(latents),  # type: ignore[arg-type]  # none is None, as checked
-                    split.resolution,
-                    split.description,
-                    split.compressed,
-                    labels,
-                )
+            writer = ShardWriter(
+                folder / shard_name(number, kind),
+                np.array([row.row for row in known]),
+                np.stack(latents),  # type: ignore[arg-type]  # none is None, as checked
+                split.resolution,
+                split.description,
+                split.compressed,
+                labels,
             )
+            writers.append(stack.enter_context(writer))
         for position, row in enumerate(rows):
             for writer, image in zip(writers, (row.image, row.positive), strict=False):
                 pixels = decode_png(image or b"", f"row {row.row}", split.resolution)
                 writer.put(position, pixels)
         for writer in writers:
             writer.finish()
-    finally:
-        for writer in writers:
-            writer.close()
 
 
 def _labels(known: list[Row]) -> np.ndarray:

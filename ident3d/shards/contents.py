@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..files import sha256
-from .reader import REMAKE, honest_errors, plain_dataset, shard_file
+from .reader import REMAKE, honest_errors, open_shard, plain_dataset, read_array
 
 DIGEST = 32  # bytes of a SHA-256
 _BLOCK = 16 << 20  # bytes of images read at a time
@@ -57,10 +57,10 @@ def content_digest(digests: Iterable[np.ndarray]) -> str:
 
 def read_shard_columns(path: Path) -> Columns:
     """Read a shard's columns; raises DataError unless they fit each other."""
-    with shard_file(path) as file:
-        rows, latents = (_array(file, name, path) for name in ("rows", "latents"))
+    with open_shard(path) as file:
+        rows, latents = (read_array(file, name, path) for name in ("rows", "latents"))
         classes, sequences, digests = (
-            _array(file, name, path) if _has(file, name, path) else None
+            read_array(file, name, path) if _has(file, name, path) else None
             for name in ("classes", "sequences", "digests")
         )
         shape = plain_dataset(file, "images", path).shape
@@ -90,7 +90,7 @@ def computed_digests(path: Path, columns: Columns) -> np.ndarray:
     """Hash every row of a shard as its pixels are now."""
     found = np.empty((len(columns.rows), DIGEST), np.uint8)
     step = max(1, _BLOCK // max(1, int(np.prod(columns.shape[1:]))))
-    with shard_file(path) as file:
+    with open_shard(path) as file:
         images = plain_dataset(file, "images", path)
         for start in range(0, len(found), step):
             with honest_errors(path):
@@ -114,12 +114,6 @@ def check_every_row(path: Path, columns: Columns) -> None:
     if differ.any():
         row = int(columns.rows[differ.argmax()])
         raise DataError(f"{path} is damaged: row {row} is not what was written; {REMAKE}.")
-
-
-def _array(file: h5py.File, name: str, path: Path) -> np.ndarray:
-    dataset = plain_dataset(file, name, path)
-    with honest_errors(path):
-        return dataset[()]
 
 
 def _has(file: h5py.File, name: str, path: Path) -> bool:

@@ -189,16 +189,6 @@ class _Shard:
             raise DataError(f"{self._path} is truncated; `ident3d verify` tells what is left.")
 
 
-@contextmanager
-def shard_file(path: Path) -> Iterator[h5py.File]:
-    """Open a shard for as long as a `with` block lasts."""
-    file = open_shard(path)
-    try:
-        yield file
-    finally:
-        file.close()
-
-
 def open_shard(path: Path) -> h5py.File:
     """Open a shard, or say in one sentence what is wrong with it."""
     try:
@@ -268,25 +258,30 @@ def read_columns(folder: Path, shards: list[dict[str, Any]], name: str) -> np.nd
     parts = []
     for shard in shards:
         path = folder / shard["name"]
-        with shard_file(path) as file:
-            dataset = plain_dataset(file, name, path)
-            if dataset.shape[:1] != (shard["rows"],):
-                raise DataError(
-                    f"{path} holds `{name}` of shape {dataset.shape}, "
-                    f"the manifest says {shard['rows']} rows."
-                )
-            with honest_errors(path):
-                parts.append(dataset[()])
+        with open_shard(path) as file:
+            parts.append(read_array(file, name, path))
+        if len(parts[-1]) != shard["rows"]:
+            raise DataError(
+                f"{path} holds `{name}` of shape {parts[-1].shape}, "
+                f"the manifest says {shard['rows']} rows."
+            )
     return np.concatenate(parts)
+
+
+def read_array(file: h5py.File, name: str, path: Path) -> np.ndarray:
+    """Read a whole array of a shard that is open."""
+    dataset = plain_dataset(file, name, path)
+    with honest_errors(path):
+        return dataset[()]
 
 
 def image_shape(path: Path) -> tuple[int, ...]:
     """Tell the shape (n, H, W, 3) of a shard's images."""
-    with shard_file(path) as file:
+    with open_shard(path) as file:
         return plain_dataset(file, "images", path).shape
 
 
 def is_compressed(path: Path) -> bool:
     """Tell whether a shard stores one zstd chunk per image."""
-    with shard_file(path) as file:
+    with open_shard(path) as file:
         return plain_dataset(file, "images", path).chunks is not None
