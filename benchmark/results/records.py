@@ -38,21 +38,19 @@ def image_fields(
     names: Collection[str] = PROVABLE,
 ) -> dict[str, Any]:
     """Score the embeddings of a protocol's rows, or of others; return those fields of a record."""
-    latents, factors = scored_latents(data, protocol, rows)
-    found = score_fields(latents, embeddings, protocol, factors, names)
+    found = score_fields(scored_latents(data, protocol, rows), embeddings, protocol, names)
     return found | {"data": data_fields(data)}
 
 
 def score_fields(
-    latents: np.ndarray,
+    truth: tuple[np.ndarray, list[str]],
     embeddings: np.ndarray,
     protocol: str,
-    factors: list[str],
     names: Collection[str] = QUICK,
-    *,
     synthetic: bool = False,
 ) -> dict[str, Any]:
-    """Score embeddings of rows with latents; return those fields of a record."""
+    """Score embeddings of rows with true latents, and names of those; return those fields."""
+    latents, factors = truth
     return {
         "protocol": protocol,
         "scores": score(latents, embeddings, protocol, factors, names, synthetic=synthetic),

@@ -166,7 +166,7 @@ def records(
         further["mcc_block"] = metrics.block_mcc(z, z_hat, process.blocks)
     found = []
     for protocol in (AS_RELEASED, HELD_OUT):
-        fields = score_fields(z, z_hat, protocol, process.names, synthetic=True)
+        fields = score_fields((z, process.names), z_hat, protocol, synthetic=True)
         fields["scores"] |= further
         found.append({**fields, **shared})
     return found
