@@ -17,7 +17,7 @@ import numpy as np
 from . import scene
 from .denoiser import Denoiser, read_passes, to_display
 from .materials import GROUND, GROUND_PLACE, LIGHTS, MATERIALS, Light, Material
-from .presets import SHARED, Quality
+from .presets import MERGED, Quality
 from .scene import MESHES, SceneState, Vector, object_box
 from .teapot import Mesh
 
@@ -167,9 +167,13 @@ class Renderer:
         self._set_device(gpu)
         self._set_output(resolution)
         self._denoiser = None
-        if quality.denoiser == SHARED:
+        if quality.ours:
             self._denoiser = Denoiser(resolution, quality.prefilter == "NONE", threads)
         self._read = read_passes if self._denoiser else _read_targa
+        # What the pass over the teapot counts for: all, or by its share of both passes' samples.
+        self._share = 1.0
+        if quality.denoiser == MERGED:
+            self._share = quality.teapot_samples / (quality.samples + quality.teapot_samples)
         self._closeup = self._add_closeup(quality)
 
     def apply(self, state: SceneState) -> None:
@@ -198,7 +202,8 @@ class Renderer:
             render.border_min_y = (size - bottom + 0.25) / size
             render.border_max_y = (size - top + 0.25) / size
             if left < right and top < bottom:
-                image[top:bottom, left:right] = self._shoot(self._closeup)
+                again, seen = self._shoot(self._closeup), image[top:bottom, left:right]
+                seen[:] = again if self._share == 1 else seen + self._share * (again - seen)
         return to_display(self._denoiser(image)) if self._denoiser else image
 
     def _shoot(self, shot: Any) -> np.ndarray:
@@ -286,7 +291,7 @@ class Renderer:
         cycles.transparent_max_bounces = 8
         cycles.blur_glossy = 2.0
         cycles.pixel_filter_type, cycles.filter_width = "BLACKMAN_HARRIS", 1.5
-        cycles.use_denoising = quality.denoiser != SHARED
+        cycles.use_denoising = not quality.ours
         self.scene.view_layers[0].cycles.denoising_store_passes = not cycles.use_denoising
         if cycles.use_denoising:
             cycles.denoiser = "OPENIMAGEDENOISE"
@@ -332,6 +337,7 @@ class Renderer:
             return None
         closeup = self.scene.copy()  # of the same objects
         closeup.cycles.samples = quality.teapot_samples
+        closeup.cycles.seed = int(quality.denoiser == MERGED)  # noise of its own
         closeup.cycles.use_light_tree = bool(quality.light_tree)
         closeup.render.use_border = closeup.render.use_crop_to_border = True
         return closeup

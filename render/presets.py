@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from ident3d.errors import choose
 
 SHARED = "SHARED"  # a denoiser of ours, kept for all images: see denoiser.py
+# The same, and the pass over the teapot, with noise of its own, is averaged with what the first
+# pass saw there instead of replacing it.
+MERGED = "MERGED"
 TEAPOT = "teapot"
 
 
@@ -23,7 +26,12 @@ class Quality:
     # Of the denoiser's albedo and normal: ACCURATE; NONE takes them as clean, which needs a larger
     # network of ours; FAST denoises them together with the colour.
     prefilter: str
-    denoiser: str  # SHARED, or how large a network Blender uses: HIGH, BALANCED or FAST
+    denoiser: str  # SHARED, MERGED, or how large a network Blender uses: HIGH, BALANCED or FAST
+
+    @property
+    def ours(self) -> bool:
+        """Whether Blender leaves denoising to us."""
+        return self.denoiser in (SHARED, MERGED)
 
 
 @dataclass(frozen=True)
@@ -47,8 +55,8 @@ PRESETS = {
         40,
         (
             (63, Quality(16, 64, True, "FAST", SHARED)),
-            (96, Quality(8, 24, TEAPOT, "FAST", SHARED)),
-            (ANY, Quality(4, 28, True, "NONE", SHARED)),
+            (96, Quality(4, 20, True, "NONE", MERGED)),
+            (ANY, Quality(4, 24, True, "NONE", MERGED)),
         ),
     ),
     "draft": Preset(

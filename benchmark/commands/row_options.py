@@ -24,7 +24,7 @@ class RowOptions:
 
     tier: str | None = option(
         None,
-        "Size of the run: paper, cpu or small (the same), or tiny (images alone); "
+        "Size of the run: paper, cpu or small (the same), or medium, tiny or demo (images alone); "
         "default: the smallest whose data is there.",
     )
     data: Path | None = option(None, "Data set of an image experiment.", type=_path)

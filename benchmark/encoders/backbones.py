@@ -17,7 +17,7 @@ from ident3d.errors import choose
 
 from ..settings.run_settings import Model
 from ..training.shared_norm import SharedBatchNorm2d
-from .heads import make_head
+from .heads import Whitening, make_head
 from .projected import PROJECTED, Pixels
 
 SLOPE = 0.01  # of every leaky ReLU of ours
@@ -28,7 +28,9 @@ PRINCIPAL = 64  # components that `principal` sees, at most
 COARSE = 16  # pixels along each side that `compact` looks at
 COMPONENTS = 4  # principal components that it keeps for each factor
 NOISE = 0.4  # added to them in training, in units of their deviation
-WIDTH = 128  # of its hidden layers
+WIDTH = 128  # of its hidden layers, and of the last one of `look`
+LOOK = (32, 64, 64, 128)  # channels of `look`, each layer half as wide as the one before
+LOOK_SIDE = 32  # pixels along each side that it looks at
 
 
 class Components(nn.Module):
@@ -227,6 +229,23 @@ def _compact(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
     return nn.Sequential(Components(sample, count), *body)
 
 
+def _look(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
+    """Return a small net of convolutions that sees how a thing is turned: for the demo.
+
+    Features are normalised before the last map, so that a start by slow features suits its rate.
+    """
+    widths = model.widths or LOOK
+    layers: list[nn.Module] = [Pixels(sample), nn.AdaptiveAvgPool2d(LOOK_SIDE)]
+    side = LOOK_SIDE
+    for before, after in pairwise((3, *widths)):
+        convolution = nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False)
+        layers += [convolution, SharedBatchNorm2d(after), nn.ReLU()]
+        side = (side + 1) // 2
+    layers += [nn.Flatten(), nn.Linear(widths[-1] * side**2, WIDTH), nn.LeakyReLU(SLOPE)]
+    norm = [nn.Unflatten(1, (WIDTH, 1, 1)), SharedBatchNorm2d(WIDTH), nn.Flatten()]
+    return nn.Sequential(*layers, *norm, nn.Linear(WIDTH, model.dim), head)
+
+
 def _strided(model: Model, head: nn.Module, sample: Tensor) -> nn.Module:
     _check_masks(model, sample)
     return nn.Sequential(Strided(model.dim), head)
@@ -252,6 +271,7 @@ ENCODERS: dict[str, Callable[[Model, nn.Module, Tensor], nn.Module]] = {
     "principal": _principal,
     "resnet18": _resnet18,
     "compact": _compact,
+    "look": _look,
     "strided": _strided,
     "strided-posterior": _strided_posterior,
     **PROJECTED,
@@ -260,7 +280,9 @@ ENCODERS: dict[str, Callable[[Model, nn.Module, Tensor], nn.Module]] = {
 
 def make_encoder(model: Model, sample: Tensor, size: float) -> nn.Module:
     """Return an encoder for what `sample` is like, its space starting at some size."""
-    head = make_head(
+    head: nn.Module = make_head(
         model.space, model.dim, size=size, learnable=model.learnable, size_as=model.size_as
     )
+    if model.whiten:
+        head = nn.Sequential(Whitening(model.dim, SPREAD[model.space]), head)
     return choose(ENCODERS, model.encoder, "encoder")(model, head, sample)

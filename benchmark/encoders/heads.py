@@ -73,6 +73,56 @@ class Box(Head):
         return features.sigmoid() * self.size
 
 
+class Whitening(nn.Module):
+    """Makes features uncorrelated, each of deviation `spread`, as a batch has them in training.
+
+    A dimension in which nothing has been found yet otherwise shrinks, and with it the gradient by
+    which something could be found. Evaluated, it is a linear map by running statistics.
+
+    The inverse root of the covariance comes from Newton's iteration, whose gradient, unlike that of
+    eigenvectors, is tame where variances are equal. Few iterations leave what is next to nothing
+    smaller than the rest.
+    """
+
+    mean: Tensor
+    covariance: Tensor
+    iterations = 7
+    momentum = 0.1  # of the running statistics, as in batch-norm
+    ridge = 1e-4
+
+    def __init__(self, dim: int, spread: float) -> None:
+        super().__init__()
+        self.spread = spread
+        self.register_buffer("mean", torch.zeros(dim))
+        self.register_buffer("covariance", torch.eye(dim))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Whiten (n, dim), in float32 whatever the rest has: small variances matter."""
+        with torch.autocast(features.device.type, enabled=False):
+            return self._whiten(features.float())
+
+    def _whiten(self, features: Tensor) -> Tensor:
+        mean, covariance = self.mean, self.covariance
+        if self.training:
+            mean = features.mean(0)
+            centred = features - mean
+            covariance = centred.T @ centred / len(features)
+            with torch.no_grad():
+                self.mean.lerp_(mean, self.momentum)
+                self.covariance.lerp_(covariance, self.momentum)
+        return (features - mean) @ self._inverse_root(covariance) * self.spread
+
+    def _inverse_root(self, covariance: Tensor) -> Tensor:
+        """Return the (dim, dim) map that whitens; the iteration needs eigenvalues of at most 1."""
+        unit = torch.eye(len(covariance), device=covariance.device)
+        covariance = covariance + self.ridge * unit
+        trace = covariance.diagonal().sum()
+        scaled, root = covariance / trace, unit
+        for _ in range(self.iterations):
+            root = 1.5 * root - 0.5 * root @ root @ root @ scaled
+        return root / trace.sqrt()
+
+
 HEADS: dict[str, type[Head]] = {
     "unbounded": Unbounded,
     "sphere": Sphere,

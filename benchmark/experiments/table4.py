@@ -8,7 +8,7 @@ from typing import Any
 
 from ..data.images import Splits
 from ..settings.experiment import Experiment
-from ..settings.run_settings import FIT, ImageData, ImageSettings, Loss, Model, Training
+from ..settings.run_settings import ImageData, ImageSettings, Loss, Model, Training
 from ..settings.tiers import TIERS, Images
 from ..training.cost import plan
 from ..training.image_run import run
@@ -143,8 +143,8 @@ def _settings(name: str, tier: Images, changes: dict[str, Any]) -> ImageSettings
         changes["pairs"] = name.removeprefix("pairs/")
     if changes.get("hard_count"):
         changes["hard"] = f"normal:{2 * tier.width:g}"
-    if changes.get("loss") == "supervised" and base.model.size == FIT:
-        changes["size"] = 1.0  # labels tell the scale
+    if changes.get("loss") == "supervised":
+        changes |= tier.supervised
     if changes.get("similarity") == "metric":
         changes["metric_start"] = 0.5 / tier.width**2
     return base.with_(**changes)

@@ -34,11 +34,15 @@ class Control:
 
 
 def slow_features(anchors: Array, positives: Array, observed: Array, dim: int, rng: Rng) -> Array:
-    """Embed by linear slow feature analysis (Wiskott and Sejnowski 2002).
+    """Embed by linear slow feature analysis (Wiskott and Sejnowski 2002)."""
+    return (observed - anchors.mean(0)) @ slow_directions(anchors, positives, dim)
 
-    The directions in which a pair differs least, compared with the spread of all anchors.
+
+def slow_directions(anchors: Array, positives: Array, dim: int) -> Array:
+    """Return the directions in which a pair differs least, compared with all anchors, (p, dim).
+
+    Along each of them, anchors have variance 1.
     """
-    centre = anchors.mean(0)
     covariance = np.atleast_2d(np.cov(anchors.T))
     change = anchors - positives
     ridge = RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
@@ -47,7 +51,7 @@ def slow_features(anchors: Array, positives: Array, observed: Array, dim: int, r
     _, directions = eigh(
         change.T @ change / len(change) + ridge, covariance + ridge, subset_by_index=(0, last)
     )
-    return (observed - centre) @ directions
+    return directions
 
 
 def random_slow_features(

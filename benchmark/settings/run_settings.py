@@ -7,8 +7,8 @@ from ident3d.dataset import load
 from ident3d.errors import choose
 
 from ..training.gradients import PRECISIONS
-from ..training.schedules import SCHEDULES
 from .composed import Composed, added, named
+from .schedules import SCHEDULES
 
 FIT, THEORY = "fit", "theory"  # sizes that are found, not given
 
@@ -59,6 +59,9 @@ class Model:
     size_as: str = added("log")  # what is learned of it: a key of heads.SIZES
     encoder: str = "mlp"  # a key of backbones.ENCODERS
     widths: tuple[int, ...] | None = None  # hidden ones; None: the encoder's own
+    # Outputs uncorrelated and equally wide before the head, as batches have them in training: no
+    # dimension can fall silent. Once trained it is one more linear map.
+    whiten: bool = added(False)
 
     def __post_init__(self) -> None:
         """Read None as older records mean it; refuse what is no size."""
@@ -97,6 +100,9 @@ class Training:
     """What the loop does."""
 
     steps: int
+    # Before them, the encoder learns with many outputs, and keeps the slowest: see wide_start.py.
+    wide_steps: int | None = added(None)
+    wide_lr: float | None = added(None)  # of those; None: `lr`
     batch: int = 512  # pairs
     lr: float = 1e-4
     objective_lr: float | None = None  # of the loss's own parameters; None: `lr`
@@ -116,8 +122,8 @@ class Training:
 
     def __post_init__(self) -> None:
         """Refuse what no run could use."""
-        positive = "steps lr objective_lr size_lr evaluations seconds norm_rows micro_batch"
-        for name in positive.split():
+        rates, sizes = "lr wide_lr objective_lr size_lr", "norm_rows micro_batch"
+        for name in f"steps wide_steps {rates} evaluations seconds {sizes}".split():
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"`{name}` must be above 0, got {value}.")

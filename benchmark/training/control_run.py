@@ -19,7 +19,7 @@ from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
 from ..results.records import image_fields
 from ..scoring import PROTOCOLS, QUICK, scored_rows
-from ..scoring.controls import CONTROLS, IDENTITY, UNTRAINED, coarse
+from ..scoring.controls import CONTROLS, IDENTITY, UNTRAINED, coarse, slow_directions
 from ..scoring.embedding import embed as embed_images
 from ..settings.composed import Composed, plain
 from ..settings.run_settings import ImageSettings, SyntheticSettings
@@ -28,7 +28,10 @@ from .pixel_run import pixel_fields
 from .synthetic_run import build, embed, records
 
 PAIRS = 10_000  # to learn from, at most
-SIDE = 8  # images are averaged to SIDE x SIDE where a control learns from them
+# Images are averaged to so many pixels along each side where a control learns from them: those of
+# which it makes slow features that change least in pairs kept aside.
+SIDES = (8, 16, 24)
+KEPT = 5  # one pair of so many is kept aside
 BEFORE = "the row's encoder before its first step"
 
 Fields = dict[str, Any]  # of a record
@@ -116,14 +119,16 @@ def _images(settings: ImageSettings, seed: int) -> Iterator[Fields]:
         z_hat = embed_images(encoder, data.test.images, rows=rows, train_mode=in_training)
         shared = control_fields(UNTRAINED, {"words": BEFORE}, time.monotonic() - began)
         yield image_fields(data.test, z_hat, protocol, names=QUICK) | shared
-    anchors, positives = _coarse_pairs(data, seed)
-    test = embed_images(lambda images: coarse(images, SIDE), data.test.images).astype(np.float64)
+    pairs = _coarse_pairs(data, seed)
+    side = min(pairs, key=lambda side: kept_change(*pairs[side], dim))
+    anchors, positives = pairs[side]
+    test = embed_images(lambda images: coarse(images, side), data.test.images).astype(np.float64)
     for control in CONTROLS:
         began = time.monotonic()
         z_hat = control.embed(anchors, positives, test, dim, rng)
         facts = {
             "words": f"{control.words}; {len(anchors):,} pairs",
-            "observations": f"pixels averaged to {SIDE} x {SIDE}",
+            "observations": f"pixels averaged to {side} x {side}",
         }
         shared = control_fields(control.name, facts, time.monotonic() - began)
         for protocol in protocols_of(settings):
@@ -131,17 +136,29 @@ def _images(settings: ImageSettings, seed: int) -> Iterator[Fields]:
             yield image_fields(data.test, z_hat[rows], protocol, names=QUICK) | shared
 
 
-def _coarse_pairs(data: Splits, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return anchors and positives of all processes, averaged to a few pixels, (n, p) each."""
-    wanted = min(PAIRS, len(data.train[0]))
+def _coarse_pairs(data: Splits, seed: int) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Return anchors and positives of all processes, averaged to few pixels of each side, (n, p).
+
+    Rendered pairs are as many as there are; those that are looked up are drawn anew.
+    """
+    wanted = min(PAIRS, len(data.train[0])) if data.settings.data.pairs == "exact" else PAIRS
     steps = max(1, wanted // data.settings.training.batch)
-    parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    found: dict[int, tuple[list[np.ndarray], list[np.ndarray]]] = {side: ([], []) for side in SIDES}
     processes = len(data.train)
     for batch in islice(data.batches(seed, torch.device("cpu"))(0), steps):
         for number, view in enumerate(batch.views[: 2 * processes]):  # without hard negatives
             images = view.permute(0, 2, 3, 1).numpy()  # (batch, H, W, 3)
-            parts[number % 2].append(coarse(images, SIDE).astype(np.float64))
-    return np.concatenate(parts[0]), np.concatenate(parts[1])
+            for side, parts in found.items():
+                parts[number % 2].append(coarse(images, side).astype(np.float64))
+    return {side: (np.concatenate(a), np.concatenate(b)) for side, (a, b) in found.items()}
+
+
+def kept_change(anchors: np.ndarray, positives: np.ndarray, dim: int) -> float:
+    """Return how much slow features change in pairs that they were not learned from."""
+    kept = np.arange(len(anchors)) % KEPT == 0
+    slow = slow_directions(anchors[~kept], positives[~kept], dim)
+    seen, change = anchors[kept] @ slow, (anchors - positives)[kept] @ slow
+    return float((np.square(change).mean(0) / seen.var(0)).sum())
 
 
 def control_fields(name: str, facts: dict[str, str], seconds: float) -> Fields:

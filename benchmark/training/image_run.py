@@ -33,7 +33,7 @@ from . import comparison
 from .distributed import here
 from .loop import Batches, pick_device
 from .pixel_run import pixel_fields
-from .sizes import train_run
+from .wide_start import train_run
 
 COMPARED = 4  # batches over which a loss is compared with that of the true latents
 DEVIATION = 1 / 3**0.5  # of a latent uniform in [-1, 1]

@@ -21,12 +21,12 @@ from torch import Tensor, nn
 from ident3d.errors import DataError
 from ident3d.progress import Tracker
 
-from ..encoders.heads import SIZES
+from ..encoders.heads import SIZES, Whitening
 from ..settings.run_settings import Training
+from ..settings.schedules import SCHEDULES
 from . import checkpoints
 from .distributed import Ranks, here, whole_views
 from .gradients import autocast, backward
-from .schedules import SCHEDULES
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,8 @@ def train(
             f"`batch` must be a multiple of the {ranks.world} ranks that share it, "
             f"got {settings.batch}."
         )
+    if ranks.world > 1 and any(isinstance(module, Whitening) for module in encoder.modules()):
+        raise ValueError("`whiten` must be false where several ranks share a batch.")
     device = pick_device(settings.device)
     encoder.to(device).train()
     modules: dict[str, nn.Module] = {"encoder": encoder}

@@ -1,4 +1,4 @@
-"""Sizes at which a loss is least, of untrained encoders and true latents, and runs from there on.
+"""Sizes at which a loss is least, of untrained encoders and of true latents.
 
 Every head is linear in its size, so the loss of a size is that of embeddings times a number.
 """
@@ -6,7 +6,6 @@ Every head is linear in its size, so the loss of a size is that of embeddings ti
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,37 +15,12 @@ from torch import Tensor, nn
 from ..encoders.heads import head_of
 from ..losses import Objective
 from ..losses.supervised import Supervised
-from ..settings.run_settings import FIT, ImageSettings, SyntheticSettings, Training
-from .distributed import here
-from .loop import Batch, Batches, pick_device, train
+from ..settings.run_settings import Training
+from .loop import Batch, pick_device
 
 EXPONENTS = range(-3, 8)  # of 2: the sizes that are tried first
 FITTED = 4  # batches to try them on
 Views = Sequence[Tensor]  # the embedded views of a batch
-
-
-def train_run(
-    settings: ImageSettings | SyntheticSettings,
-    encoder: nn.Module,
-    objective: Objective,
-    whole: Batches,
-    share: Batches,
-    **how: Any,
-) -> dict[str, Any] | None:
-    """Fit the size, where it is to be fit, train, and return the fields that all records have.
-
-    The first rank fits the size to the `whole` batches; each trains on its `share` of them, as
-    `how` tells `train`. Others than the first, which alone scores, return None.
-    """
-    first = here().first
-    if settings.model.size == FIT and first:
-        head_of(encoder).resize(fit_size(encoder, objective, whole(0), settings.training))
-    history = train(encoder, objective, share, settings.training, **how)
-    if not first:
-        return None
-    learned = [value for diagonal in objective.metrics for value in diagonal]
-    fields = {"curves": history.curves, "seconds": history.seconds}
-    return fields | ({"metric": learned} if learned else {})
 
 
 def fit_size(

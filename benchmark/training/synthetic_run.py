@@ -35,7 +35,7 @@ from ..settings.run_settings import THEORY, SyntheticSettings
 from . import comparison
 from .distributed import here
 from .loop import Batch
-from .sizes import train_run
+from .wide_start import train_run
 
 SAMPLE = 20_000  # observations from which encoders take their statistics
 COMPARED = 20  # batches over which a loss is compared with that of the true latents

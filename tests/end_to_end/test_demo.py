@@ -8,9 +8,11 @@ from ident3d.commands import demo_command as demo
 def test_the_demo_does_everything_and_goes_on(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(demo, "TRAIN", 40)
     monkeypatch.setattr(demo, "TEST", 30)
-    monkeypatch.setattr(demo, "RENDERING", "--factors position --resolution 16 --preset draft")
+    monkeypatch.setattr(demo, "RENDERING", "--resolution 16 --preset draft")
     monkeypatch.setattr(demo, "ROWS", ("identity", "supervised", "1"))
-    monkeypatch.setattr(demo, "CHANGES", "--set steps=5 --set batch=16 --set evaluations=1")
+    monkeypatch.setattr(
+        demo, "CHANGES", "--set steps=5 --set batch=16 --set evaluations=1 --set wide_steps=3"
+    )
     out = tmp_path / "with a space"
     main(["demo", str(out)])
     printed = capfd.readouterr().out

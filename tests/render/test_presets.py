@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from ident3d.render.blender import Renderer
 from ident3d.render.denoiser import Denoiser, to_display
-from ident3d.render.presets import PRESETS, SHARED, Quality, quality
-from ident3d.render.scene import scene_state
+from ident3d.render.presets import MERGED, PRESETS, SHARED, Quality, quality
+from ident3d.render.scene import object_box, scene_state
 
 from ident3d.rows import row_latents
 
@@ -63,6 +63,24 @@ def test_the_teapot_pass_lands_where_the_teapot_is(monkeypatch):
     twice = Renderer(Quality(64, 65, True, "FAST", SHARED), 48).render(state)
     assert psnr(once, twice) > 40
     assert psnr(np.roll(once, 1, 1), twice) < 35
+
+
+@pytest.mark.slow
+def test_merged_passes_hold_the_samples_of_both(monkeypatch):
+    """Undenoised, 4 and 12 samples averaged are as noisy as 16, and less than 12 alone."""
+    state = scene_state(LATENTS[1])
+
+    def noise(samples, teapot_samples, denoiser):
+        renderer = Renderer(Quality(samples, teapot_samples, True, "FAST", denoiser), 48)
+        monkeypatch.setattr(renderer, "_denoiser", lambda passes: passes[..., :3])
+        left, top, right, bottom = object_box(state, 48, 1)
+        shown = renderer.render(state)[top:bottom, left:right].astype(float)
+        return np.square(shown - truth[top:bottom, left:right]).mean()
+
+    truth = Renderer(Quality(512, 0, True, "NONE", "HIGH"), 48).render(state)
+    merged, replaced = noise(4, 12, MERGED), noise(4, 12, SHARED)
+    assert merged < 0.9 * replaced
+    assert 0.7 < merged / noise(16, 0, SHARED) < 1.4
 
 
 COUNTED = """

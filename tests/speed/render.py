@@ -4,11 +4,13 @@
 many samples; `python -m tests.speed.render 64` does one size alone.
 """
 
+import contextlib
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+from ident3d.render import blender
 from ident3d.render.devices import assign_slots
 from ident3d.render.presets import PRESETS, Quality, quality
 from ident3d.render.spec import RenderSettings
@@ -28,11 +30,22 @@ BEFORE = {
 REPEATS = 2  # of all rows where that takes seconds
 
 
-def render(quality: Quality, resolution: int, rows: int) -> tuple[list[np.ndarray], float]:
+@dataclass(frozen=True)
+class Before(RenderSettings):
+    """0.1.0 as it was: each worker has a second thread of Blender's that only asks for work."""
+
+    def renderer(self, threads: int, gpu: blender.Gpu | None) -> blender.Renderer:
+        blender._one_core = contextlib.nullcontext
+        return super().renderer(threads, gpu)
+
+
+def render(
+    quality: Quality, resolution: int, rows: int, kind: type[RenderSettings] = RenderSettings
+) -> tuple[list[np.ndarray], float]:
     """Render rows as `ident3d render` does; return images, and images a second, warmed up."""
     latents, slots = row_latents(0, "report", np.arange(rows)), assign_slots([], None)
     repeats = REPEATS if quality.samples < 100 and resolution <= 128 else 1
-    with WorkerPool(RenderSettings(quality, resolution, "injective"), slots, print) as pool:
+    with WorkerPool(kind(quality, resolution, "injective"), slots, print) as pool:
         if quality.samples < 100:
             list(pool.run([ImageTask(row, latents[row], row) for row in range(len(slots))]))
         else:  # a long render hides the start, a second or two
@@ -54,8 +67,12 @@ def compare(resolution: int) -> str:
     lines = [["published", "512/512", f"{rate * samples / 512:.2f}", "", "", "", ""]]
     for name, old in BEFORE.items():
         was = 0.0
-        for label, settings in ((f"{name}, 0.1.0", old), (name, quality(name, resolution))):
-            images, rate = render(settings, resolution, rows)
+        for label, settings, kind in (
+            (f"{name}, 0.1.0", old, Before),
+            (f"{name}, settings of 0.1.0", old, RenderSettings),
+            (name, quality(name, resolution), RenderSettings),
+        ):
+            images, rate = render(settings, resolution, rows, kind)
             was = was or rate
             each = [psnr(*pair) for pair in zip(images, reference, strict=True)]
             lines.append(

@@ -2,6 +2,7 @@ import pytest
 import torch
 from ident3d.benchmark.encoders import make_encoder, make_head, mlp, resnet18
 from ident3d.benchmark.encoders.backbones import Components, Pixels
+from ident3d.benchmark.encoders.heads import Whitening
 from ident3d.benchmark.settings.run_settings import Model
 from torch import nn
 
@@ -50,6 +51,42 @@ def test_a_step_changes_any_size_by_the_same_share(size):
     (head(FEATURES) - 1000 * FEATURES).square().mean().backward()
     optimizer.step()
     assert torch.isclose(head.size / size, torch.tensor(0.1).exp(), rtol=1e-4)
+
+
+def test_whitened_features_are_uncorrelated_and_equally_wide_in_training():
+    whitening = Whitening(3, spread=1.7)
+    mixed = FEATURES @ torch.tensor([[1.0, 0.5, 0.0], [0.0, 1.0, 0.3], [0.0, 0.0, 0.7]]) + 5
+    mixed.requires_grad_()
+    out = whitening(mixed)
+    torch.testing.assert_close(out.T.cov(correction=0), 1.7**2 * torch.eye(3), atol=0.05, rtol=0)
+    assert out.mean(0).abs().max() < 1e-4
+    out[:, 0].square().sum().backward()
+    assert mixed.grad.isfinite().all()
+    whitening.iterations = 12  # the whole inverse root, and not the first of it
+    with torch.autocast("cpu", torch.bfloat16):  # which would round variances
+        out = whitening(mixed.detach())
+    covariance = out.T.cov(correction=0)
+    torch.testing.assert_close(covariance, 1.7**2 * torch.eye(3), atol=0.02, rtol=0)
+
+
+def test_whitening_is_a_linear_map_once_trained_and_leaves_silence_finite():
+    whitening = Whitening(3, spread=1.0)
+    silent = FEATURES * torch.tensor([1.0, 1.0, 0.0])
+    for _ in range(60):
+        whitening(silent)
+    whitening.eval()
+    a, b = FEATURES[:5], FEATURES[5:10]
+    torch.testing.assert_close(whitening(a) + whitening(b), 2 * whitening((a + b) / 2))
+    assert (whitening(silent).std(0)[:2] - 1).abs().max() < 0.05
+    assert whitening(silent)[:, 2].abs().max() < 1e-3
+
+
+def test_a_model_is_whitened_before_its_head():
+    model = Model(dim=2, encoder="mlp", widths=(4,), whiten=True)
+    encoder = make_encoder(model, torch.rand(20, 3), 2.0)
+    out = encoder(torch.randn(200, 3))
+    assert out.min() >= 0 and out.max() <= 2  # a box still
+    assert abs(out.T.corrcoef()[0, 1]) < 0.2
 
 
 def test_mlp_has_the_papers_widths():

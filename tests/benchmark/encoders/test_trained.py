@@ -24,6 +24,7 @@ MODELS = {
     "principal": (Model(dim=4, encoder="principal", widths=(8,), space="sphere"), (20, 9)),
     "resnet18": (Model(dim=2, encoder="resnet18", space="unbounded"), (4, 3, 32, 32)),
     "compact": (Model(dim=3, encoder="compact", size="theory"), (40, 3, 20, 20)),
+    "look": (Model(dim=3, encoder="look", whiten=True), (40, 3, 20, 20)),
 }
 EMBED = """
 import sys

@@ -30,12 +30,14 @@ def bend(z):
     return z
 
 
-def test_slow_features_undo_a_linear_mixing_with_fast_distractors():
+def among_distractors(*latents):
+    """A linear mixing of latents and of six numbers that no pair shares."""
     mixing = RNG.normal(size=(9, 9))
-    anchors, positives = (
-        np.column_stack([z, RNG.normal(size=(len(z), 6))]) @ mixing for z in pairs()
-    )
-    observed = np.column_stack([TEST, RNG.normal(size=(len(TEST), 6))]) @ mixing
+    return [np.column_stack([z, RNG.normal(size=(len(z), 6))]) @ mixing for z in latents]
+
+
+def test_slow_features_undo_a_linear_mixing_with_fast_distractors():
+    anchors, positives, observed = among_distractors(*pairs(), TEST)
     found = slow_features(anchors, positives, observed, 3, RNG)
     assert found.shape == (800, 3)
     assert metrics.linear_r2(TEST, found) > 0.99
@@ -58,11 +60,7 @@ def test_fast_ica_unmixes_independent_laplace_sources():
 
 
 def test_turned_slow_features_find_the_axes_of_a_linear_mixing_that_slow_features_leave_open():
-    mixing = RNG.normal(size=(9, 9))
-    anchors, positives = (
-        np.column_stack([z, RNG.normal(size=(len(z), 6))]) @ mixing for z in pairs()
-    )
-    observed = np.column_stack([TEST, RNG.normal(size=(len(TEST), 6))]) @ mixing
+    anchors, positives, observed = among_distractors(*pairs(), TEST)
     slow = slow_features(anchors, positives, observed, 3, RNG)
     turned = turned_slow_features(anchors, positives, observed, 3, RNG)
     assert metrics.linear_r2(TEST, turned) == pytest.approx(metrics.linear_r2(TEST, slow), abs=1e-6)

@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+import torch
+from ident3d.benchmark.encoders import make_encoder
+from ident3d.benchmark.encoders.heads import make_head
+from ident3d.benchmark.experiments import EXPERIMENTS
+from ident3d.benchmark.settings.run_settings import Loss, Model, SyntheticData, SyntheticSettings
+from ident3d.benchmark.settings.run_settings import Training as Told
+from ident3d.benchmark.training.loop import Batch
+from ident3d.benchmark.training.wide_start import wide_start
+from torch import nn
+
+from ident3d import metrics
+
+MIXING = np.random.default_rng(1).normal(size=(6, 6))
+
+
+def observe(z, rng):
+    """Two latents, bent, among four numbers that no pair shares."""
+    return np.column_stack([z, z**3, rng.normal(size=(len(z), 2))])[:, :6] @ MIXING
+
+
+def batches(first):
+    rng = np.random.default_rng([7, first])
+    while True:
+        z = rng.uniform(-1, 1, (64, 2))
+        views = (observe(z + 0.1 * rng.normal(size=(64, 2)), rng) for _ in range(2))
+        yield Batch(tuple(torch.tensor(view, dtype=torch.float32) for view in views))
+
+
+def settings(**training):
+    told = {"steps": 1, "wide_steps": 60, "wide_lr": 1e-2, "batch": 64} | training
+    return SyntheticSettings(
+        data=SyntheticData(space="box"),
+        model=Model(dim=2, widths=(16,)),
+        loss=Loss(symmetric=True, negatives="both"),
+        training=Told(**told, device="cpu"),
+    )
+
+
+def test_a_wide_start_leaves_the_slowest_directions_in_the_last_map():
+    rng = np.random.default_rng(0)
+    z = rng.uniform(-1, 1, (1000, 2))
+    observed = torch.tensor(observe(z, rng), dtype=torch.float32)
+    torch.manual_seed(0)
+    encoder = make_encoder(settings().model, observed, 1.0)
+
+    def r2():
+        with torch.no_grad():
+            return metrics.linear_r2(z, encoder(observed).numpy())
+
+    before = r2()
+    wide_start(settings(), encoder, batches, batches)
+    with torch.no_grad():
+        out = encoder[:-1](observed)
+    assert r2() > max(0.9, before + 0.1)
+    assert (out.std(0) - 1.7).abs().max() < 0.3  # what a box's sigmoid spreads evenly
+
+
+def test_a_wide_start_is_the_same_every_time():
+    def weights():
+        torch.manual_seed(3)
+        encoder = make_encoder(settings().model, torch.rand(20, 6), 1.0)
+        wide_start(settings(wide_steps=3), encoder, batches, batches)
+        return encoder[-2].weight
+
+    assert torch.equal(weights(), weights())
+
+
+def test_an_encoder_without_a_last_map_is_refused():
+    encoder = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), make_head("box", 4))
+    with pytest.raises(ValueError, match="`wide_steps` must be none"):
+        wide_start(settings(), encoder, batches, batches)
+
+
+def test_rows_of_the_demo_start_alike_and_supervision_needs_no_start():
+    told = {
+        row: EXPERIMENTS[f"table4/{row}"].tiers["demo"] for row in ("1", "2", "4", "supervised")
+    }
+    assert {told[row].training.wide_steps for row in ("1", "2", "4")} == {300}
+    assert told["supervised"].training.wide_steps is None
+    assert not told["supervised"].model.whiten
