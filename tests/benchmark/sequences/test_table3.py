@@ -12,7 +12,7 @@ from ident3d.benchmark.experiments.select import EXPERIMENTS, pick_tier
 from ident3d.benchmark.results import load_all
 from ident3d.benchmark.scoring.chance import turned_mcc
 from ident3d.benchmark.sequences.walkers import SHAPE, STEP, make_sequences, reflect, steps
-from ident3d.benchmark.training import sizes
+from ident3d.benchmark.training import wide_start
 from ident3d.benchmark.training.image_run import run
 from scipy.stats import gennorm
 
@@ -85,7 +85,7 @@ def test_a_run_that_is_cut_off_goes_on_to_the_same_numbers(walkers, tmp_path, mo
         run(settings, 5, tmp_path / "cut", "cut")
     assert (tmp_path / "cut").exists()
     seen = []
-    monkeypatch.setattr(sizes, "train", _watched(sizes.train, seen))
+    monkeypatch.setattr(wide_start, "train", _watched(wide_start.train, seen))
     again = run(settings, 5, tmp_path / "cut", "cut")[-1]
     assert seen == [True]  # it had a checkpoint to go on from
     assert again["curves"] == whole["curves"]

@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from ident3d.benchmark.encoders.heads import Whitening
 from ident3d.benchmark.losses import InfoNCE, make_objective
 from ident3d.benchmark.settings.run_settings import Loss, Training
-from ident3d.benchmark.training import checkpoints
+from ident3d.benchmark.settings.schedules import SCHEDULES
+from ident3d.benchmark.training import checkpoints, loop
+from ident3d.benchmark.training.distributed import Ranks
 from ident3d.benchmark.training.gradients import backward
 from ident3d.benchmark.training.loop import Batch, train
-from ident3d.benchmark.training.schedules import SCHEDULES
 from torch import nn
 
 from ident3d.errors import DataError
@@ -221,6 +223,13 @@ def test_mixed_precision_trains():
     assert history.curves["fit"][-1] < history.curves["fit"][0]
 
 
+def test_whitened_outputs_are_refused_where_ranks_share_a_batch(monkeypatch):
+    monkeypatch.setattr(loop, "here", lambda: Ranks(rank=0, world=2))
+    encoder = nn.Sequential(make_encoder(), Whitening(2, 1.0))
+    with pytest.raises(ValueError, match="`whiten` must be false"):
+        train(encoder, InfoNCE(Loss(), 2), batches, SETTINGS)
+
+
 def test_an_unknown_device_is_refused():
     with pytest.raises(ValueError, match="`device` 'gpu'"):
         run(replace(SETTINGS, device="gpu"))
@@ -228,10 +237,10 @@ def test_an_unknown_device_is_refused():
 
 KILLED_RUN = """
 import os, signal, sys
-from ident3d.benchmark.training import sizes
+from ident3d.benchmark.training import wide_start
 from ident3d.cli import main
 
-draw, limit = sizes.train, int(sys.argv[1])
+draw, limit = wide_start.train, int(sys.argv[1])
 steps = 0
 
 def dying(*arguments, **options):
@@ -245,7 +254,7 @@ def dying(*arguments, **options):
             yield batch
     return draw(arguments[0], arguments[1], batches, *arguments[3:], **options)
 
-sizes.train = dying
+wide_start.train = dying
 main(sys.argv[2:])
 """
 
