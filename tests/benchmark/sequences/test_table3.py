@@ -117,7 +117,7 @@ def test_a_row_runs_from_the_command_line_and_its_encoder_comes_back(walkers, tm
     done = CliRunner().invoke(benchmark, ["controls", "table3/7", *options])
     assert done.exit_code == 0, done.output
     controls = {r.method for r in load_all(tmp_path) if r.control}
-    assert len(controls) == 5 and "Control: linear slow features" in controls
+    assert len(controls) == 6 and "Control: linear slow features" in controls
 
 
 def test_the_cost_is_told_without_data_and_what_lacks_says_how_to_make_it(tmp_path, monkeypatch):
