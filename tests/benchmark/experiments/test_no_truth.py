@@ -19,7 +19,7 @@ from ident3d.benchmark.readout.latent_readers import AuditSettings
 from ident3d.benchmark.readout.readout_settings import ReadoutSettings
 from ident3d.benchmark.sequences.walkers import make_sequences
 from ident3d.benchmark.settings.run_settings import ImageSettings, SyntheticSettings
-from ident3d.benchmark.training import image_run, sizes, synthetic_run
+from ident3d.benchmark.training import image_run, synthetic_run, wide_start
 
 from ident3d.conditionals import parse
 from ident3d.dataset import Dataset
@@ -94,7 +94,7 @@ def start(settings, monkeypatch, truth):
         patch.setattr(synthetic_run, "SAMPLE", 200)
         patch.setattr(synthetic_run, "make_mixing", lambda dim, rng: Fixed())
         patch.setattr(Process, "read", classmethod(lambda cls, s: truth(read(cls, s))))
-        return first_step(patch, sizes, synthetic_run.run, settings.with_(batch=16, scored=32))
+        return first_step(patch, wide_start, synthetic_run.run, settings.with_(batch=16, scored=32))
 
 
 def differences(settings, monkeypatch, truth=another):
@@ -139,7 +139,7 @@ def test_an_encoder_that_saw_the_latents_is_found(monkeypatch):
 
 
 def test_a_size_that_was_fit_to_latents_is_found(monkeypatch):
-    fit = sizes.fit_size
+    fit = wide_start.fit_size
 
     def leak(encoder, objective, batches, training):
         seen = (
@@ -148,7 +148,7 @@ def test_a_size_that_was_fit_to_latents_is_found(monkeypatch):
         )
         return fit(encoder, objective, seen, training)
 
-    monkeypatch.setattr(sizes, "fit_size", leak)
+    monkeypatch.setattr(wide_start, "fit_size", leak)
     assert differences(LEARNED["table2/3"], monkeypatch) == ["head.log_size"]
 
 
@@ -169,7 +169,7 @@ def frames_changed(settings, walkers, monkeypatch):
         with monkeypatch.context() as patch:
             latents = property(lambda self: truth(self._column("latents")))
             patch.setattr(Dataset, "latents", latents)
-            return first_step(patch, sizes, image_run.run, small)
+            return first_step(patch, wide_start, image_run.run, small)
 
     return changed(begin(lambda latents: latents), begin(lambda latents: latents[::-1] / 2))
 
@@ -180,7 +180,9 @@ def test_a_row_of_frames_starts_from_frames_alone(name, walkers, monkeypatch):
 
 
 def test_a_size_that_was_fit_to_latents_of_frames_is_found(walkers, monkeypatch):
-    monkeypatch.setattr(sizes, "fit_size", lambda e, o, batches, t: next(batches).latents.std())
+    monkeypatch.setattr(
+        wide_start, "fit_size", lambda e, o, batches, t: next(batches).latents.std()
+    )
     assert frames_changed(FRAMES["table3/3"], walkers, monkeypatch) == ["1.log_size"]
 
 
