@@ -13,6 +13,8 @@ WORDS = {
     "widths": "hidden widths {ours}, not {theirs}",
     "batch": "batch {ours}, not {theirs}",
     "steps": "{ours} steps, not {theirs}",
+    "wide_steps": "{ours} steps with many outputs before them",
+    "whiten": "outputs whitened",
     "pairs": "{ours} pairs, not {theirs}",
     "conditionals": "conditional {ours}, not {theirs}",
     "learnable": "size of the model's space learned: {ours}, not {theirs}",
@@ -39,8 +41,8 @@ def differences(ours: Settings, paper: Settings, data: Settings | None = None) -
     """
     if "steps" not in ours:
         return ["its settings are not stated"]
-    # Records leave it out where it is off.
-    off = {"self_negative": False}
+    # Records leave them out where they are off.
+    off = {"self_negative": False, "wide_steps": None, "whiten": False}
     return list(_differences(off | dict(ours), off | dict(paper), data or {}))
 
 

@@ -26,6 +26,12 @@ def test_an_image_row_says_what_differs():
     assert "exact pairs, not nearest" in words and "normal:0.2, not normal:0.1" in words
 
 
+def test_a_start_and_outputs_of_our_own_are_said():
+    assert "300 steps with many outputs before them" in of("table4/1", "demo")
+    assert "outputs whitened" in of("table4/1", "medium")
+    assert not {"outputs whitened"} & {*of("table4/1", "demo"), *of("table4/supervised", "medium")}
+
+
 def test_settings_of_strangers_may_be_anything():
     assert differences({"encoder": "x:y"}, {"steps": 1}) == ["its settings are not stated"]
     odd = {"steps": {"a": [1]}, "dim": "many", "widths": None, "batch": True}
