@@ -1,8 +1,8 @@
 """How carefully an image is rendered: the named presets, what they promise, and their settings.
 
 A preset promises a PSNR to the converged image, at every size from 32 to 512 pixels; what it takes
-differs with the size. Settings were found by trying; those below 97 pixels got more samples after
-`python -m tests.speed.render` had shown them short of it.
+differs with the size. Settings were found by trying: docs/render.md has what was tried, and
+`python -m tests.speed.render` measures them.
 """
 
 from dataclasses import dataclass

@@ -7,6 +7,7 @@ least between an anchor and its positive, of all that is there, are then the fac
 their squares and products change more. Pairs tell which directions these are; no latents do.
 """
 
+import time
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -43,15 +44,17 @@ def train_run(
     `how` tells `train`. Others than the first, which alone scores, return None.
     """
     first, kept = here().first, how.get("checkpoint")
+    began = time.monotonic()
     if settings.training.wide_steps and not (kept and kept.exists()):
         wide_start(settings, encoder, whole, share)
+    before = time.monotonic() - began
     if settings.model.size == FIT and first:
         head_of(encoder).resize(fit_size(encoder, objective, whole(0), settings.training))
     history = train(encoder, objective, share, settings.training, **how)
     if not first:
         return None
     learned = [value for diagonal in objective.metrics for value in diagonal]
-    fields = {"curves": history.curves, "seconds": history.seconds}
+    fields = {"curves": history.curves, "seconds": before + history.seconds}
     return fields | ({"metric": learned} if learned else {})
 
 
