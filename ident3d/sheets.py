@@ -12,7 +12,7 @@ from .dataset import Dataset
 from .rows import evenly
 
 _MARGIN = 4  # pixels between images
-_LABEL = 18  # pixels above a labelled column
+_LABEL = 18  # pixels for a line above a labelled column
 _SHOWN = 8  # images in a notebook
 
 
@@ -43,7 +43,9 @@ def nearest_traversal(data: Dataset, steps: int) -> Image.Image:
 def picture(grid: np.ndarray, labels: Sequence[str] = ()) -> Image.Image:
     """Draw uint8 images of shape (columns, rows, H, W, 3), with a label above each column."""
     columns, rows, height, width, _ = grid.shape
-    top = _LABEL if labels else 0
+    texts = [label.replace("_", "\n") for label in labels]  # a word on a line
+    top = _LABEL * max((1 + text.count("\n") for text in texts), default=0)
+    font = _fitting("\n".join(texts).split("\n"), width)
     sheet = Image.new(
         "RGB",
         (columns * (width + _MARGIN) - _MARGIN, top + rows * (height + _MARGIN) - _MARGIN),
@@ -52,10 +54,9 @@ def picture(grid: np.ndarray, labels: Sequence[str] = ()) -> Image.Image:
     draw = ImageDraw.Draw(sheet)
     for column in range(columns):
         left = column * (width + _MARGIN)
-        if labels:
-            text = labels[column].replace("_", " ")
-            font = _fitting(text, width)
-            draw.text((left + width / 2, top / 2), text, fill="black", font=font, anchor="mm")
+        if texts:
+            centre = (left + width / 2, top / 2)
+            draw.text(centre, texts[column], "black", font, anchor="mm", align="center")
         for row in range(rows):
             image = Image.fromarray(np.ascontiguousarray(grid[column, row]))
             sheet.paste(image, (left, top + row * (height + _MARGIN)))
@@ -82,10 +83,10 @@ def html(data: Dataset) -> str:
     )
 
 
-def _fitting(text: str, width: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Choose the largest type, up to 13 px, in which the label fits its column."""
+def _fitting(words: Sequence[str], width: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    """Choose the largest type, up to 13 px, in which all words fit a column."""
     for size in range(13, 5, -1):
         font = ImageFont.load_default(size)
-        if font.getlength(text) <= width:
+        if max(map(font.getlength, words)) <= width:
             break
     return font

@@ -15,6 +15,7 @@ WORDS = {
     "steps": "{ours} steps, not {theirs}",
     "wide_steps": "{ours} steps with many outputs before them",
     "whiten": "outputs whitened",
+    "beyond": "further outputs in training, for what the model's own do not tell",
     "pairs": "{ours} pairs, not {theirs}",
     "conditionals": "conditional {ours}, not {theirs}",
     "learnable": "size of the model's space learned: {ours}, not {theirs}",
@@ -42,7 +43,7 @@ def differences(ours: Settings, paper: Settings, data: Settings | None = None) -
     if "steps" not in ours:
         return ["its settings are not stated"]
     # Records leave them out where they are off.
-    off = {"self_negative": False, "wide_steps": None, "whiten": False}
+    off = {"self_negative": False, "wide_steps": None, "whiten": False, "beyond": 0.0}
     return list(_differences(off | dict(ours), off | dict(paper), data or {}))
 
 

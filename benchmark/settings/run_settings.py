@@ -90,6 +90,8 @@ class Loss:
     self_negative: bool = added(False)  # keep a pair's own anchor among its negatives
     root: bool = added(False)  # compare by a norm, not by its power
     anchors_only: bool = added(False)  # supervise anchors alone, as released, not all views
+    # Weight of what further outputs, in training alone, tell beyond the model's: see beyond.py.
+    beyond: float = added(0.0)
     beta: float = added(1.0)  # SlowVAE: weight of the divergence from a standard normal prior
     gamma: float = added(10.0)  # SlowVAE: weight of the Laplace prior in time
     rate: float = added(6.0)  # SlowVAE: of that prior, the inverse of its scale

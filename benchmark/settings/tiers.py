@@ -144,7 +144,7 @@ TIERS: dict[str, Tier] = {  # smallest first
             rows=(25_000, 5_000),
             look=_DRAFT,
             # Labels tell the scale, and what more steps are good for.
-            supervised={"size": 1.0, "whiten": False, "steps": 1_500},
+            supervised={"size": 1.0, "whiten": False, "beyond": 0.0},
             changes=_SMALL
             | _BLIND
             | {
@@ -153,7 +153,9 @@ TIERS: dict[str, Tier] = {  # smallest first
                 "batch": 128,
                 # Without it the spotlight's hue is found after 700 steps, with it after 200.
                 "whiten": True,
-                "steps": 500,
+                # Without it no rotation is ever seen.
+                "beyond": 3.0,
+                "steps": 1_500,
                 "precision": "bfloat16",
                 "evaluations": 10,
                 "train_rows": 5_000,

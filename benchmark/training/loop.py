@@ -92,7 +92,9 @@ def train(
             f"got {settings.batch}."
         )
     if ranks.world > 1 and any(isinstance(module, Whitening) for module in encoder.modules()):
-        raise ValueError("`whiten` must be false where several ranks share a batch.")
+        raise ValueError(
+            "`whiten` must be false, and `beyond` 0, where several ranks share a batch."
+        )
     device = pick_device(settings.device)
     encoder.to(device).train()
     modules: dict[str, nn.Module] = {"encoder": encoder}

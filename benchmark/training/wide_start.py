@@ -18,7 +18,10 @@ from torch import nn
 
 from ..encoders.backbones import SPREAD
 from ..encoders.heads import Unbounded, head_of
+from ..encoders.widened import Widened
 from ..losses import Objective, make_objective
+from ..losses.beyond import OUTPUTS as MORE
+from ..losses.beyond import Beyond
 from ..scoring.controls import slow_directions
 from ..settings.run_settings import FIT, ImageSettings, Loss, Settings, SyntheticSettings
 from .distributed import here
@@ -50,7 +53,14 @@ def train_run(
     before = time.monotonic() - began
     if settings.model.size == FIT and first:
         head_of(encoder).resize(fit_size(encoder, objective, whole(0), settings.training))
-    history = train(encoder, objective, share, settings.training, **how)
+    trained: nn.Module = encoder
+    minimised: nn.Module = objective
+    if settings.loss.beyond:
+        trained = Widened(encoder, MORE)
+        minimised = Beyond(objective, settings.model.dim, settings.loss.beyond)
+        scored = how["evaluate"]
+        how |= {"evaluate": lambda _: scored(encoder)}  # without what training adds
+    history = train(trained, minimised, share, settings.training, **how)
     if not first:
         return None
     learned = [value for diagonal in objective.metrics for value in diagonal]

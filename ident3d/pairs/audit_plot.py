@@ -58,7 +58,7 @@ def _draw_spreads(audit: Audit, axes: Any) -> None:
         axes.plot(served, range(len(names)), "o", color=_COLOURS[method.method])
     requested = [factor.requested for factor in audit.factors[: len(names)]]
     axes.plot(requested, range(len(names)), "k|", markersize=14)
-    axes.set(xlabel="spread of z+ - z (bars: requested)", xlim=(0, None))
+    axes.set(xlabel="spread of z+ - z (bars: requested)", xlim=(0, 1.05 * axes.get_xlim()[1]))
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
 

@@ -357,7 +357,7 @@ def test_flat_names_are_those_of_older_records_and_none_stands_twice():
                 *(("anchors_only", False), ("size_as", "log"), ("size_lr", None)),
                 *(("norm_rows", None), ("turned", False), ("rows", None)),
                 *(("beta", 1.0), ("gamma", 10.0), ("rate", 6.0)),
-                *(("whiten", False), ("wide_steps", None), ("wide_lr", None)),
+                *(("whiten", False), ("wide_steps", None), ("wide_lr", None), ("beyond", 0.0)),
             }
             old = [name for name, value in values if (name, value) not in came_later]
             assert len(plain(settings)) == len(old), experiment.id

@@ -1,16 +1,20 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
 from ident3d.benchmark.encoders import make_encoder
 from ident3d.benchmark.encoders.heads import make_head
 from ident3d.benchmark.experiments import EXPERIMENTS
+from ident3d.benchmark.losses import make_objective
 from ident3d.benchmark.settings.run_settings import Loss, Model, SyntheticData, SyntheticSettings
 from ident3d.benchmark.settings.run_settings import Training as Told
 from ident3d.benchmark.training.loop import Batch
-from ident3d.benchmark.training.wide_start import wide_start
+from ident3d.benchmark.training.wide_start import train_run, wide_start
 from torch import nn
 
 from ident3d import metrics
+from tests.support.interruptions import Killed, cut_off
 
 MIXING = np.random.default_rng(1).normal(size=(6, 6))
 
@@ -80,3 +84,32 @@ def test_rows_of_the_demo_start_alike_and_supervision_needs_no_start():
     assert {told[row].training.wide_steps for row in ("1", "2", "4")} == {300}
     assert told["supervised"].training.wide_steps is None
     assert not told["supervised"].model.whiten
+
+
+def test_further_outputs_are_gone_after_training_and_a_run_cut_off_ends_the_same(tmp_path):
+    told = settings(wide_steps=None, steps=8, evaluations=2, checkpoint_seconds=0)
+    told = told.with_(beyond=3.0)
+
+    def run(source, checkpoint=None):
+        torch.manual_seed(1)
+        encoder = make_encoder(told.model, torch.rand(20, 6), 1.0)
+        objective = make_objective(told.loss, 2)
+
+        def evaluate(scored):
+            assert scored is encoder  # and not what is trained
+            return {"width": scored(torch.zeros(1, 6)).shape[1]}
+
+        how = {"evaluate": evaluate, "checkpoint": checkpoint}
+        return encoder, train_run(told, encoder, objective, source, source, **how)
+
+    def by_step(first):
+        return (next(batches(step)) for step in itertools.count(first))
+
+    encoder, fields = run(by_step)
+    assert fields["curves"]["width"] == [2, 2]
+    with pytest.raises(Killed):
+        run(cut_off(by_step, 5), tmp_path / "c")
+    again, resumed = run(by_step, tmp_path / "c")
+    assert resumed["curves"] == fields["curves"]
+    state = again.state_dict()
+    assert all(torch.equal(value, state[name]) for name, value in encoder.state_dict().items())
