@@ -77,7 +77,7 @@ def test_sheets_are_pictures(tmp_path):
     run("sheet", tmp_path / "set", "--count", 9, "--out", tmp_path / "contact.png")
     assert size(tmp_path / "contact.png") == (3 * 12 - 4, 3 * 12 - 4)
     run("sheet", data.path, "--traverse", "--steps", 5, "--out", tmp_path / "traverse.png")
-    assert size(tmp_path / "traverse.png") == (10 * 12 - 4, 18 + 5 * 12 - 4)
+    assert size(tmp_path / "traverse.png") == (10 * 12 - 4, 2 * 18 + 5 * 12 - 4)
 
 
 def size(path):
