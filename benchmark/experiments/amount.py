@@ -32,57 +32,69 @@ PAIRS = (1_250, 3_750, 12_500)  # and all of them, which are rows of table 4
 STUDIED = {"1": "contrastive", "supervised": "supervised"}  # row of table 4 -> word
 
 
-def points(results: Sequence[Result]) -> dict[str, dict[int, Result]]:
-    """Return the record of every number of pairs, the first seed's, for each way to train."""
-    found: dict[str, dict[int, Result]] = {word: {} for word in STUDIED.values()}
-    for result in sorted(results, key=lambda result: result.seed):
+def points(results: Sequence[Result]) -> dict[str, dict[tuple[int, int], Result]]:
+    """Return the record of every number of pairs and steps, the first seed's, by training.
+
+    Of the same numbers, one that was trained with further outputs (`beyond`) stands first.
+    """
+    found: dict[str, dict[tuple[int, int], Result]] = {word: {} for word in STUDIED.values()}
+    for result in sorted(results, key=lambda result: (result.seed, -_setting(result, "beyond"))):
         family, _, row = result.experiment.partition("/")
         word = STUDIED.get(row) if family == "table4" else row.partition("/")[0]
         if family not in ("table4", "amount") or word not in found or result.tier != TIER:
             continue
         if result.protocol == HELD_OUT and not result.control:
-            pairs = (result.settings or {}).get("rows") or ALL
-            found[word].setdefault(pairs, result)
+            amount = int(_setting(result, "rows")) or ALL, int(_setting(result, "steps"))
+            found[word].setdefault(amount, result)
     if not any(found.values()):
         raise DataError("There are no records of amount/...; run `benchmark run amount` first.")
-    return found
+    return {word: dict(sorted(records.items())) for word, records in found.items()}
 
 
 def draw(results: Sequence[Result], path: Path) -> None:
     """Write the figure to `path`: by images, by steps, and each factor by itself."""
     from matplotlib.figure import Figure
 
-    found = points(results)
     figure = Figure(figsize=(10, 6.4), layout="constrained")
     (images, steps), factors = figure.subplots(2, 2)
-    for color, panel, (word, records) in zip(("C0", "C1"), factors, found.items(), strict=True):
+    for color, panel, (word, records) in zip(
+        ("C0", "C1"), factors, points(results).items(), strict=True
+    ):
         if not records:
             panel.set_axis_off()
             continue
-        amounts = sorted(records)  # pairs
+        longest = {pairs: result for (pairs, _), result in records.items()}  # most steps stand last
         for score, line, label in (("r2", "-", "R²"), ("mcc", "--", "MCC")):
-            scores = [records[pairs].scores[score] for pairs in amounts]
+            scores = [result.scores[score] for result in longest.values()]
             style: dict[str, Any] = {"color": color, "label": f"{word}, {label}"}
-            images.plot([2 * pairs for pairs in amounts], scores, line, marker="o", **style)
-        curves: dict[str, Any] = {}
-        for shade, pairs in enumerate(amounts, 1):
-            curves = records[pairs].curves or {}
-            style = {"color": color, "label": f"{word}, {2 * pairs:,} images"}
-            steps.plot(*_line(curves, "r2"), alpha=shade / len(amounts), **style)
+            images.plot([2 * pairs for pairs in longest], scores, line, marker="o", **style)
+        for shade, ((pairs, _), result) in enumerate(records.items(), 1):
+            plain = word == "contrastive" and not _setting(result, "beyond")
+            label = f"{word}, {2 * pairs:,} images" + (", no further outputs" if plain else "")
+            style = {"color": color, "linestyle": ":" if plain else "-", "label": label}
+            steps.plot(*_line(result, "r2"), alpha=shade / len(records), **style)
+        most = list(longest.values())[-1]
         for column, factor in enumerate(FACTORS):
-            panel.plot(*_line(curves, f"r2_{column}"), color=f"C{column}", label=factor.name)
-        panel.set(title=f"{word}, most images", xlabel="steps", ylim=(-0.1, 1))
+            panel.plot(*_line(most, f"r2_{column}"), color=f"C{column}", label=factor.name)
+        panel.set(title=f"{word}, most images and steps", xlabel="steps", ylim=(-0.1, 1))
         panel.set_ylabel("R² of a factor")
         panel.legend(frameon=False, fontsize="small", ncols=2)
-    images.set(xscale="log", xlabel="images", ylim=(0, 1), title="by images")
+    images.set(xscale="log", xlabel="images", xlim=(2 * PAIRS[0] / 1.3, 2 * ALL * 1.3))
+    images.set(ylim=(0, 1), title="by images, at the end")
     steps.set(xlabel="steps", ylabel="R²", ylim=(0, 1), title="by steps")
     images.legend(frameon=False, fontsize="small")
-    steps.legend(frameon=False, fontsize="small", ncols=2)
+    steps.legend(frameon=False, fontsize="small")
     figure.savefig(path, dpi=150)
 
 
-def _line(curves: dict[str, Any], name: str) -> tuple[list[float], list[float]]:
+def _setting(result: Result, name: str) -> float:
+    """Return a number of a run's settings; 0 where they do not say it."""
+    return (result.settings or {}).get(name) or 0
+
+
+def _line(result: Result, name: str) -> tuple[list[float], list[float]]:
     """Return steps and values of a curve; both are empty where there is none."""
+    curves: dict[str, Any] = result.curves or {}
     values = curves.get(name, [])
     return curves.get("step", [])[: len(values)], values
 

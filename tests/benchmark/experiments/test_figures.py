@@ -48,14 +48,17 @@ def test_the_corners_figure_joins_the_study_and_the_tables_rows(tmp_path):
 
 
 def test_the_amount_figure_joins_the_study_and_table_4(tmp_path):
-    def made(row, r2, pairs=None, **changes):
+    def made(row, r2, pairs=None, steps=9, beyond=3.0, **changes):
         scores = {"r2": r2, "mcc": r2, "r2_per_factor": {factor.name: r2 for factor in FACTORS}}
-        told = {"tier": "medium", "scores": scores, "settings": {"rows": pairs}}
+        settings = {"rows": pairs, "steps": steps, "beyond": beyond}
+        told = {"tier": "medium", "scores": scores, "settings": settings}
         return record(experiment=row, **told | changes)
 
     results = [
         made("table4/1", 0.8, curves={"step": [1, 2], "r2": [0.1, 0.8]}),
         made("table4/1", 0.1, tier="small"),
+        made("table4/1", 0.6, beyond=None),
+        made("table4/1", 0.7, steps=3, beyond=None),
         made("table4/1", 0.2, seed=1),
         made("table4/2", 0.3),
         made("amount/contrastive/1250", 0.5, 1250),
@@ -65,7 +68,8 @@ def test_the_amount_figure_joins_the_study_and_table_4(tmp_path):
     found = amount.points(results)
     shown = {(word, n): r.scores["r2"] for word, rows in found.items() for n, r in rows.items()}
     assert shown == {
-        ("contrastive", 25_000): 0.8, ("contrastive", 1250): 0.5, ("supervised", 25_000): 0.9
+        ("contrastive", (25_000, 3)): 0.7, ("contrastive", (25_000, 9)): 0.8,
+        ("contrastive", (1250, 9)): 0.5, ("supervised", (25_000, 9)): 0.9,
     }  # fmt: skip
     amount.draw(results, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
