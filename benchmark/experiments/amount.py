@@ -68,9 +68,10 @@ def draw(results: Sequence[Result], path: Path) -> None:
             scores = [result.scores[score] for result in longest.values()]
             style: dict[str, Any] = {"color": color, "label": f"{word}, {label}"}
             images.plot([2 * pairs for pairs in longest], scores, line, marker="o", **style)
-        for shade, ((pairs, _), result) in enumerate(records.items(), 1):
+        for shade, ((pairs, count), result) in enumerate(records.items(), 1):
             plain = word == "contrastive" and not _setting(result, "beyond")
-            label = f"{word}, {2 * pairs:,} images" + (", no further outputs" if plain else "")
+            label = f"{word}, {2 * pairs:,} images, {count:,} steps"
+            label += ", no further outputs" if plain else ""
             style = {"color": color, "linestyle": ":" if plain else "-", "label": label}
             steps.plot(*_line(result, "r2"), alpha=shade / len(records), **style)
         most = list(longest.values())[-1]
@@ -78,12 +79,16 @@ def draw(results: Sequence[Result], path: Path) -> None:
             panel.plot(*_line(most, f"r2_{column}"), color=f"C{column}", label=factor.name)
         panel.set(title=f"{word}, most images and steps", xlabel="steps", ylim=(-0.1, 1))
         panel.set_ylabel("R² of a factor")
-        panel.legend(frameon=False, fontsize="small", ncols=2)
     images.set(xscale="log", xlabel="images", xlim=(2 * PAIRS[0] / 1.3, 2 * ALL * 1.3))
+    images.set_xticks(
+        amounts := [2 * pairs for pairs in (*PAIRS, ALL)], [f"{n:,}" for n in amounts]
+    )
+    images.minorticks_off()
     images.set(ylim=(0, 1), title="by images, at the end")
     steps.set(xlabel="steps", ylabel="R²", ylim=(0, 1), title="by steps")
     images.legend(frameon=False, fontsize="small")
     steps.legend(frameon=False, fontsize="small")
+    factors[-1].legend(frameon=False, fontsize="small", ncols=2)
     figure.savefig(path, dpi=150)
 
 
