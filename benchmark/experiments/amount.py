@@ -88,7 +88,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
     steps.set(xlabel="steps", ylabel="R²", ylim=(0, 1), title="by steps")
     images.legend(frameon=False, fontsize="small")
     steps.legend(frameon=False, fontsize="small")
-    factors[-1].legend(frameon=False, fontsize="small", ncols=2)
+    [panel for panel in factors if panel.lines][-1].legend(frameon=False, fontsize="small", ncols=2)
     figure.savefig(path, dpi=150)
 
 

@@ -56,6 +56,8 @@ class Beyond(nn.Module):
         super().__init__()
         if not isinstance(objective, InfoNCE) or objective.processes != 1:
             raise ValueError("`beyond` must be 0: it is for InfoNCE of one conditional.")
+        if not weight > 0:
+            raise ValueError(f"`beyond` must be 0 or above, got {weight}.")
         self.objective, self.dim, self.weight = objective, dim, weight
 
     def forward(self, views: Sequence[Tensor], latents: Tensor | None = None) -> Tensor:

@@ -34,7 +34,7 @@ def test_only_what_is_missing_gains():
     rng, n, width = np.random.default_rng(0), 600, 0.3
     anchors = rng.uniform(0, 1, (n, 3))
     positives = anchors + width * rng.normal(size=(n, 3))
-    positives = 1 - (positives % 2 - 1).__abs__()  # reflected at the walls: uniform as well
+    positives = 1 - np.abs(positives % 2 - 1)  # reflected at the walls: uniform as well
     latents = torch.tensor(np.concatenate([anchors, positives]))
     z, missing = latents[:, :2], latents[:, 2:]
     known = -torch.cdist(z, z).square() / (2 * width**2)  # the truth of two factors of three
@@ -43,10 +43,9 @@ def test_only_what_is_missing_gains():
         return -beyond(known, (outputs - outputs.mean(0)) / outputs.std(0)).item()
 
     product = (z[:, :1] - 0.5) * (z[:, 1:] - 0.5)
-    alike = [float(np.corrcoef(u[:n, 0], u[n:, 0])[0, 1]) for u in (product, missing)]
     noise = torch.tensor(rng.normal(size=(2 * n, 1)))
     shared = 0.3 * (missing - 0.5) / missing.std() + 0.95 * noise  # a share of 0.09 of the factor
-    assert alike[0] > 0.2
+    assert np.corrcoef(product[:n, 0], product[n:, 0])[0, 1] > 0.2
     assert gain(missing) > 0.4 and abs(gain(product)) < 0.1
     assert gain(shared) > gain(noise) + 0.02  # in proportion to the share, not to its square
 
@@ -74,3 +73,9 @@ def test_its_value_and_the_gradient_of_the_models_outputs_are_those_of_infonce(s
 def test_other_losses_are_refused(name):
     with pytest.raises(ValueError, match="`beyond` must be 0"):
         Beyond(make_objective(Loss(name=name), 3, 2 if name == "ensemble" else 1), 3, 1.0)
+
+
+@pytest.mark.parametrize("weight", [-1.0, math.nan])
+def test_a_weight_that_would_punish_what_is_missing_is_refused(weight):
+    with pytest.raises(ValueError, match="`beyond` must be 0 or above"):
+        Beyond(make_objective(Loss(), 3), 3, weight)
