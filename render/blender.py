@@ -156,11 +156,11 @@ class Renderer:
         with quiet(verbose):
             self.bpy.ops.wm.read_factory_settings(use_empty=True)
         self.scene = self.bpy.context.scene
-        self._inks: dict[str, list[Any]] = {}  # name of a mesh -> inputs that take its colour
         self._things = {
             name: self._add_mesh(name, mesh.build(), mesh.scale) for name, mesh in MESHES.items()
         }
-        self._add_mesh("ground", GROUND).location = GROUND_PLACE
+        self._ground = self._add_mesh("ground", GROUND)
+        self._ground.location = GROUND_PLACE
         self._lights = {name: self._add_light(name, light) for name, light in LIGHTS.items()}
         self._add_camera()
         self._set_engine(quality, threads)
@@ -179,15 +179,14 @@ class Renderer:
     def apply(self, state: SceneState) -> None:
         """Put the scene into a state; everything else stands still."""
         for name, thing in self._things.items():
-            thing.hide_render = name != state.mesh
+            if thing.hide_render != (name != state.mesh):  # or Blender sorts its objects anew
+                thing.hide_render = not thing.hide_render
         shown, spotlight = self._things[state.mesh], self._lights["spotlight"]
         shown.location, shown.rotation_euler = state.object_place, state.object_turn
         # The cone is round, so any direction will do for up that is never along the beam.
         self._point(spotlight, state.spotlight_place, state.object_place, up=(1, 0, 0))
         spotlight.data.color = state.spotlight_color
-        for name, color in ((state.mesh, state.object_color), ("ground", state.ground_color)):
-            for ink in self._inks[name]:
-                ink.default_value = (*color, 1)
+        shown.color, self._ground.color = (*state.object_color, 1), (*state.ground_color, 1)
 
     def render(self, state: SceneState) -> np.ndarray:
         """Render a state to an image, uint8 (resolution, resolution, 3)."""
@@ -226,11 +225,14 @@ class Renderer:
             mesh.shade_smooth()
         thing = self._add(name, mesh)
         thing.scale = (scale,) * 3
-        self._inks[name] = self._cover(mesh, MATERIALS[name])
+        self._cover(mesh, MATERIALS[name])
         return thing
 
-    def _cover(self, mesh: Any, material: Material) -> list[Any]:
-        """Give a mesh its own material; returns the inputs that take the colour."""
+    def _cover(self, mesh: Any, material: Material) -> None:
+        """Give a mesh its own material, in the colour of the object that it is on.
+
+        Set in the material, every new colour would have Blender compile it anew, for each pass.
+        """
         made = self.bpy.data.materials.new(mesh.name)
         made.use_nodes = True
         mesh.materials.append(made)
@@ -238,13 +240,14 @@ class Renderer:
         nodes.clear()
         shader = nodes.new("ShaderNodeBsdfDiffuse")
         shader.inputs["Roughness"].default_value = material.roughness
-        inks = [shader.inputs["Color"]]
+        color = nodes.new("ShaderNodeObjectInfo").outputs["Color"]
+        link(color, shader.inputs["Color"])
         for layer in material.coats:
             coat, mix = nodes.new(layer.shader), nodes.new("ShaderNodeMixShader")
             coat.distribution = layer.distribution
             coat.inputs["Roughness"].default_value = layer.roughness
             if layer.color is None:
-                inks.append(coat.inputs["Color"])
+                link(color, coat.inputs["Color"])
             else:
                 coat.inputs["Color"].default_value = (*layer.color, 1)
             fresnel = nodes.new("ShaderNodeFresnel")
@@ -254,7 +257,6 @@ class Renderer:
             link(coat.outputs[0], mix.inputs[2])
             shader = mix
         link(shader.outputs[0], nodes.new("ShaderNodeOutputMaterial").inputs["Surface"])
-        return inks
 
     def _add_light(self, name: str, light: Light) -> Any:
         made = self.bpy.data.lights.new(name, light.kind)

@@ -7,6 +7,7 @@ replaced and its row is tried again.
 import contextlib
 import multiprocessing
 import signal
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -21,6 +22,8 @@ from .spec import RenderSettings
 
 RESTART_AFTER = 2000  # images; Blender's memory grows a little with each
 ATTEMPTS = 3  # a row is tried again twice
+# Rows that a worker has: one to render, and one to go on with while its image is being stored.
+HANDED = 2
 
 _spawn = multiprocessing.get_context("spawn")  # Blender does not survive a fork
 
@@ -68,22 +71,22 @@ class _Worker:
 
     def __init__(self, settings: RenderSettings, slot: WorkerSlot) -> None:
         self.slot = slot
-        self.task: ImageTask | None = None
-        self.images = 0
+        self.tasks: deque[ImageTask] = deque()  # the first is being rendered
+        self.given = 0
         self.connection, theirs = _spawn.Pipe()
         self.process = _spawn.Process(target=serve, args=(theirs, settings, slot), daemon=True)
         self.process.start()
         theirs.close()  # or the pipe would not break when the worker dies
 
     def give(self, task: ImageTask) -> None:
-        self.task = task
+        self.tasks.append(task)
+        self.given += 1
         with contextlib.suppress(BrokenPipeError):  # dead already: `take` will tell
             self.connection.send(task.latents)
 
     def take(self) -> tuple[ImageTask, np.ndarray | str]:
-        """Hand the task back with its image, or with the reason why there is none."""
-        task, self.task = self.task, None
-        assert task is not None
+        """Hand the first task back with its image, or with the reason why there is none."""
+        task = self.tasks.popleft()
         try:
             answer = self.connection.recv()
         except (EOFError, ConnectionResetError):
@@ -93,7 +96,6 @@ class _Worker:
             return task, died
         if isinstance(answer, ImportError):
             raise answer
-        self.images += 1
         return task, answer
 
     def stop(self) -> None:
@@ -137,33 +139,43 @@ class WorkerPool:
     def run(self, tasks: Iterable[ImageTask[Key]]) -> Iterator[tuple[ImageTask[Key], np.ndarray]]:
         """Render all tasks and yield each with its image, in the order they are finished.
 
-        Tasks are taken one at a time, whenever a worker has nothing to do.
+        Tasks are taken one at a time, whenever a worker has fewer than two.
 
         Raises:
             DataError: A row failed three times.
         """
         waiting, again = iter(tasks), list[ImageTask[Key]]()
         while True:
-            for number, worker in enumerate(self._workers):
-                if worker.task is None:
+            for number in [*range(len(self._workers))] * HANDED:  # all have one before any has two
+                if self._accepts(self._workers[number]):
                     task = next(waiting, None) if not again else again.pop()
                     if task is not None:
                         self._ready(number).give(task)
-            busy: dict[Any, _Worker] = {w.connection: w for w in self._workers if w.task}
+            busy: dict[Any, _Worker] = {w.connection: w for w in self._workers if w.tasks}
             if not busy:
                 return
             for connection in wait(list(busy)):
-                rendered, answer = busy[connection].take()
-                if isinstance(answer, str):
-                    self._note_failure(rendered, answer)
-                    again.append(rendered)
-                else:
+                worker = busy[connection]
+                rendered, answer = worker.take()
+                if not isinstance(answer, str):
                     yield rendered, answer
+                    continue
+                self._note_failure(rendered, answer)
+                again.append(rendered)
+                if not worker.process.is_alive():  # the other row is not to blame
+                    again.extend(worker.tasks)
+                    worker.tasks.clear()
+
+    def _accepts(self, worker: _Worker) -> bool:
+        """Whether a worker takes another row; one with none does, or a fresh one in its place."""
+        count = len(worker.tasks)
+        return not count or (count < HANDED and worker.given < self._restart_after)
 
     def _ready(self, number: int) -> _Worker:
         """Get a worker, or a fresh one in its slot if it is dead or has done its share."""
         worker = self._workers[number]
-        if worker.images >= self._restart_after or not worker.process.is_alive():
+        done = worker.given >= self._restart_after or not worker.process.is_alive()
+        if done and not worker.tasks:
             worker.stop()
             worker = self._workers[number] = _Worker(self._settings, worker.slot)
         return worker

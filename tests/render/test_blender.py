@@ -110,7 +110,9 @@ def test_a_state_arrives_in_blender(renderer, row, hue):
         inks = [n for n in nodes if n.bl_idname in ("ShaderNodeBsdfDiffuse", "ShaderNodeBsdfSheen")]
         assert len(inks) == 2
         for node in inks:
-            assert node.inputs["Color"].default_value[:3] == pytest.approx(color)
+            assert node.inputs["Color"].links[0].from_node.bl_idname == "ShaderNodeObjectInfo"
+            assert node.inputs["Color"].links[0].from_socket.name == "Color"
+        assert things[name].color[:3] == pytest.approx(color)
 
 
 def test_blender_takes_negative_colors_for_zero(renderer):
