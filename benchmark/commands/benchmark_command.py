@@ -4,6 +4,7 @@ import math
 import os
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -63,7 +64,10 @@ def benchmark() -> None:
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @json_option
 def list_(ids: tuple[str, ...], as_json: bool) -> None:
-    """List experiments with the published scores, in percent. ID is as for `run`."""
+    """List experiments with the published scores, in percent. ID is as for `run`.
+
+    Without ID: the tables and studies there are, a line each.
+    """
     from ..experiments import select as experiments
     from ..settings.composed import plain
 
@@ -80,8 +84,14 @@ def list_(ids: tuple[str, ...], as_json: bool) -> None:
         }
         for e in chosen
     ]
-    rows = [[e.id, e.method, _published(e.published), e.title] for e in chosen]
-    echo(records, table(rows, ["id", "method", "published", "what"]), as_json)
+    rows = [[e.id, e.method, e.title, _published(e.published)] for e in chosen]
+    text = table(rows, ["id", "method", "what", "published"])
+    if not ids:
+        count = Counter(e.id.partition("/")[0] for e in chosen)
+        rows = [[name, f"{count[name]}", words] for name, words in experiments.FAMILIES.items()]
+        text = table(rows, ["id", "rows", "what"])
+        text += "\n`ident3d benchmark list table4` shows the rows of one, `list '*'` all of them."
+    echo(records, text, as_json)
 
 
 def by_ranks(command: Callable[P, None]) -> Callable[P, None]:

@@ -64,7 +64,7 @@ def compare(resolution: int) -> str:
     """Presets, those of before and `published`, at one size, against many samples."""
     rows, samples = SIZES[resolution]
     reference, rate = render(replace(PUBLISHED, samples=samples), resolution, rows)
-    lines = [["published", "512/512", f"{rate * samples / 512:.2f}", "", "", "", ""]]
+    lines = [["published", "512/512", f"{rate * samples / 512:.3g}", "", "", "", ""]]
     for name, old in BEFORE.items():
         was = 0.0
         for label, settings, kind in (
@@ -79,7 +79,7 @@ def compare(resolution: int) -> str:
                 [
                     label,
                     f"{settings.samples}/{settings.teapot_samples}",
-                    f"{rate:.2f}",
+                    f"{rate:.3g}",
                     f"{rate / was:.2f}",
                     f"{np.mean(each):.1f}",
                     f"{min(each):.1f}",

@@ -7,6 +7,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 from ident3d.benchmark.commands.benchmark_command import COMMANDS, benchmark
+from ident3d.benchmark.experiments import select
 from ident3d.benchmark.results import load_all
 
 TINY = ["--set", "steps=4", "--set", "batch=16", "--set", "scored=200"]
@@ -34,6 +35,14 @@ def test_list_shows_rows_with_published_numbers():
     assert done.exit_code == 0
     assert "99.42 ± 0.05" in done.output
     assert "table1/1/supervised" in done.output
+
+
+def test_list_without_ids_names_the_tables_and_how_many_rows_they_have():
+    lines = invoke("list").output.splitlines()
+    rows = {line.split()[0]: int(line.split()[1]) for line in lines[1:-1]}
+    assert list(rows) == list(select.FAMILIES)
+    assert sum(rows.values()) == len(select.EXPERIMENTS)
+    assert len(invoke("list", "table4").output.splitlines()) == 1 + rows["table4"]
 
 
 def test_list_as_json_holds_all_settings():
