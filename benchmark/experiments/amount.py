@@ -3,7 +3,9 @@
 Row 1 of table 4 and its supervised counterpart in the `medium` tier, trained on the first pairs of
 the split for the same number of steps. The lines of 25,000 pairs are table 4's own records.
 
-ident3d benchmark run table4/1 table4/supervised amount --tier medium --data DATA --out results
+ident3d benchmark run amount --tier medium --data DATA --out results
+ident3d benchmark run table4/1 table4/supervised --set steps=1500 --tier medium --data DATA \
+    --out results
 python -m ident3d.benchmark.experiments.amount results docs/figures/amount.png
 """
 
@@ -29,6 +31,7 @@ SIZE = TIERS[TIER].images
 assert SIZE is not None  # it is a tier of images
 ALL = SIZE.rows[0]
 PAIRS = (1_250, 3_750, 12_500)  # and all of them, which are rows of table 4
+STEPS = 1_500  # half of what row 1 has: enough to see every factor
 STUDIED = {"1": "contrastive", "supervised": "supervised"}  # row of table 4 -> word
 
 
@@ -63,18 +66,18 @@ def draw(results: Sequence[Result], path: Path) -> None:
         if not records:
             panel.set_axis_off()
             continue
-        longest = {pairs: result for (pairs, _), result in records.items()}  # most steps stand last
+        alike = {pairs: result for (pairs, count), result in records.items() if count == STEPS}
         for score, line, label in (("r2", "-", "R²"), ("mcc", "--", "MCC")):
-            scores = [result.scores[score] for result in longest.values()]
+            scores = [result.scores[score] for result in alike.values()]
             style: dict[str, Any] = {"color": color, "label": f"{word}, {label}"}
-            images.plot([2 * pairs for pairs in longest], scores, line, marker="o", **style)
+            images.plot([2 * pairs for pairs in alike], scores, line, marker="o", **style)
         for shade, ((pairs, count), result) in enumerate(records.items(), 1):
             plain = word == "contrastive" and not _setting(result, "beyond")
             label = f"{word}, {2 * pairs:,} images, {count:,} steps"
             label += ", no further outputs" if plain else ""
             style = {"color": color, "linestyle": ":" if plain else "-", "label": label}
             steps.plot(*_line(result, "r2"), alpha=shade / len(records), **style)
-        most = list(longest.values())[-1]
+        most = list(records.values())[-1]
         for column, factor in enumerate(FACTORS):
             panel.plot(*_line(most, f"r2_{column}"), color=f"C{column}", label=factor.name)
         panel.set(title=f"{word}, most images and steps", xlabel="steps", ylim=(-0.1, 1))
@@ -84,7 +87,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
         amounts := [2 * pairs for pairs in (*PAIRS, ALL)], [f"{n:,}" for n in amounts]
     )
     images.minorticks_off()
-    images.set(ylim=(0, 1), title="by images, at the end")
+    images.set(ylim=(0, 1), title=f"by images, after {STEPS:,} steps")
     steps.set(xlabel="steps", ylabel="R²", ylim=(0, 1), title="by steps")
     images.legend(frameon=False, fontsize="small")
     steps.legend(frameon=False, fontsize="small")
@@ -109,7 +112,7 @@ def _experiments() -> Iterator[Experiment]:
     for name, word in STUDIED.items():
         row = rows[f"table4/{name}"]
         for pairs in PAIRS:
-            tiers = {TIER: row.tiers[TIER].with_(rows=pairs)}
+            tiers = {TIER: row.tiers[TIER].with_(rows=pairs, steps=STEPS)}
             title = f"{row.title}; {pairs:,} pairs, {2 * pairs:,} images"
             yield Experiment(
                 f"amount/{word}/{pairs}", title, row.method, tiers, run, {}, plan, Splits

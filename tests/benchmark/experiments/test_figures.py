@@ -48,7 +48,7 @@ def test_the_corners_figure_joins_the_study_and_the_tables_rows(tmp_path):
 
 
 def test_the_amount_figure_joins_the_study_and_table_4(tmp_path):
-    def made(row, r2, pairs=None, steps=9, beyond=3.0, **changes):
+    def made(row, r2, pairs=None, steps=amount.STEPS, beyond=3.0, **changes):
         scores = {"r2": r2, "mcc": r2, "r2_per_factor": {factor.name: r2 for factor in FACTORS}}
         settings = {"rows": pairs, "steps": steps, "beyond": beyond}
         told = {"tier": "medium", "scores": scores, "settings": settings}
@@ -68,8 +68,8 @@ def test_the_amount_figure_joins_the_study_and_table_4(tmp_path):
     found = amount.points(results)
     shown = {(word, n): r.scores["r2"] for word, rows in found.items() for n, r in rows.items()}
     assert shown == {
-        ("contrastive", (25_000, 3)): 0.7, ("contrastive", (25_000, 9)): 0.8,
-        ("contrastive", (1250, 9)): 0.5, ("supervised", (25_000, 9)): 0.9,
+        ("contrastive", (25_000, 3)): 0.7, ("contrastive", (25_000, 1500)): 0.8,
+        ("contrastive", (1250, 1500)): 0.5, ("supervised", (25_000, 1500)): 0.9,
     }  # fmt: skip
     amount.draw(results, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
