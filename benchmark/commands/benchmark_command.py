@@ -193,7 +193,7 @@ def run(
             state = "goes on" if (job.folder / "checkpoint.safetensors").exists() else "new"
             click.echo(f"{job.label}: {state}")
             if job.experiment.plan is not None:
-                click.echo(job.experiment.plan(job.settings))
+                click.echo(job.experiment.plan(job.settings, job.tier))
         return
     outcomes = run_on_ray(todo, ray, gpus, again) if ray else run_all(todo, workers)
     failed = [job for job, outcome in outcomes if not _told(job, outcome)]

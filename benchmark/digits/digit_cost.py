@@ -18,7 +18,7 @@ from .digit_settings import DigitSettings
 from .digit_vae import Decoder, NegativeElbo, Vae, vae_training
 
 
-def plan(settings: DigitSettings) -> str:
+def plan(settings: DigitSettings, _tier: str) -> str:
     """Tell digits, steps and time of a run; a few steps of VAE and encoder are measured."""
     try:
         digits = settings.real_digits()

@@ -105,7 +105,8 @@ def _needed(experiment: Experiment, tier: str, refused: tuple[Composed, str]) ->
     pairs = zip(settings.data.splits, settings.data.conditionals, strict=False)
     splits = [f"{split} --size {size.rows[0]} --pairs {words}" for split, words in pairs]
     splits.append(f"{settings.data.test} --size {size.rows[1]}")
-    commands = " and ".join(f"`ident3d render DATA --split {s} {size.look}`" for s in splits)
+    look = f"{size.look} --resolution {size.resolution}"
+    commands = " and ".join(f"`ident3d render DATA --split {s} {look}`" for s in splits)
     return f"{missing}; make it by {commands} and add --data DATA, or name another --tier."
 
 

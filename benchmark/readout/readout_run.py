@@ -128,7 +128,7 @@ def _size(settings: ReadoutSettings) -> float:
     return settings.model.size
 
 
-def plan(settings: ReadoutSettings) -> str:
+def plan(settings: ReadoutSettings, _tier: str) -> str:
     """Tell steps, batches, memory, disk and time of a run; one piece of a step is measured.
 
     Data that is not there yet is taken to have its published size.

@@ -25,7 +25,8 @@ class Experiment:
     # one says "done".
     run: Callable[[Any, int, Path | None, str], Fields | list[Fields]]
     published: Published = field(default_factory=dict)  # std None where the paper gives none
-    plan: Callable[[Any], str] | None = None  # tells in words what a run would cost
+    # Of settings and the tier's name; tells in words what a run would cost.
+    plan: Callable[[Any, str], str] | None = None
     check: Callable[[Any], object] | None = None  # raises if the data that a run needs is not there
     # Of settings, seed and a folder for files; gives the fields of the records of its controls.
     # None: those of `control_run`.

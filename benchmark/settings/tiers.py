@@ -21,6 +21,7 @@ class Images:
         changes: Of the papers' settings.
         width: Of its normal and laplace conditionals.
         rows: To render: of a training split, of the test split.
+        resolution: Pixels along the sides of its images.
         mixed: Its conditional of different widths; None: rows that need one are not in the tier.
         look: Further options of `ident3d render`.
         supervised: Further changes where latents are told.
@@ -28,6 +29,7 @@ class Images:
 
     width: float
     rows: tuple[int, int]
+    resolution: int = 64
     mixed: str | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     look: str = ""
@@ -66,7 +68,7 @@ _SMALL: dict[str, Any] = {
     "train_rows": 1_000,
     "watched": 500,
 }
-_DRAFT = "--resolution 64 --preset draft"
+_DRAFT = "--preset draft"
 # Nothing from the truth: the size is fit to observations, quickly, as an untrained net tells little
 # of it. Both views are negatives of both.
 _BLIND: dict[str, Any] = {
@@ -171,6 +173,7 @@ TIERS: dict[str, Tier] = {  # smallest first
             width=0.1,
             mixed="position=normal:0.1,rotation=normal:0.2,light=normal:0.1,hue=normal:0.15",
             rows=(250_000, 25_000),
+            resolution=224,
         ),
     ),
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ident3d.dataset import load
 from ident3d.errors import DataError
@@ -23,12 +23,11 @@ from ..encoders.baselines import BASELINES
 from ..losses import make_objective
 from ..settings.experiment import Experiment
 from ..settings.run_settings import ImageSettings, Loss, Model, SyntheticSettings, Training
-from .gradients import backward, group_rows
+from ..settings.tiers import TIERS
+from .gradients import autocast, backward, group_rows
 from .loop import Batch, make_optimizer, pick_device
 
-ROWS = 250_000  # of the published data set, where there is no data yet
-SIDE = 224
-FRAMES = 64  # pixels along the sides of a published mask
+MASKS = (64, 250_000)  # pixels along the sides of a published mask, and about as many of them
 MEASURED = 32  # images of the measured piece
 SHORT = (10, 40)  # steps of trial runs; both have all their evaluations
 FLOAT = 4  # bytes
@@ -46,15 +45,15 @@ class Cost:
     words: tuple[str, ...] = ()
 
 
-def plan(settings: ImageSettings) -> str:
+def plan(settings: ImageSettings, tier: str) -> str:
     """Tell steps, batches, memory, disk and time of a run; one piece of a step is measured."""
-    return "\n".join(f"  {line}" for line in image_cost(settings).words)
+    return "\n".join(f"  {line}" for line in image_cost(settings, tier).words)
 
 
-def image_cost(settings: ImageSettings) -> Cost:
+def image_cost(settings: ImageSettings, tier: str) -> Cost:
     """Measure one piece of a step of a run on images, and scale up."""
     training, data = settings.training, settings.data
-    side, rows, where = _data(settings)
+    side, rows, where = _data(settings, tier)
     views = 2 * len(data.conditionals) + data.hard_count
     lines = [f"data: {where}", f"pairs: {data.pairs}, {', '.join(data.conditionals)}"]
     if settings.loss.name in BASELINES:
@@ -103,10 +102,10 @@ def training_cost(
     return Cost(total, memory, training.steps * images * side**2 * 3, tuple(words))
 
 
-def run_cost(experiment: Experiment, settings: Any) -> Cost:
+def run_cost(experiment: Experiment, settings: Any, tier: str) -> Cost:
     """Tell what one run of an experiment would cost, by a short trial."""
     if isinstance(settings, ImageSettings):
-        return image_cost(settings)
+        return image_cost(settings, tier)
     if isinstance(settings, SyntheticSettings):
         return short_run_cost(experiment.run, settings)
     raise ValueError(f"{experiment.id} cannot be tried out; give --seconds-per-run.")
@@ -127,15 +126,16 @@ def short_run_cost(run: Callable[..., Any], settings: SyntheticSettings) -> Cost
     return Cost(seconds[0] + (training.steps - SHORT[0]) * step, memory, 0.0)
 
 
-def _data(settings: ImageSettings) -> tuple[int, int, str]:
-    """Return side and rows of the data, and words for it; the published size if there is none."""
-    folder = settings.data.folder
+def _data(settings: ImageSettings, tier: str) -> tuple[int, int, str]:
+    """Return side and rows of the data, and words for it; what its tier asks for if not there."""
+    folder, meant = settings.data.folder, TIERS[tier].images
     try:
         found = load(Path(folder) / settings.data.splits[0])
     except (DataError, OSError):
-        side = FRAMES if settings.data.pairs == "time" else SIDE
-        missing = f"{folder} is not there yet; taken as {ROWS:,} images of {side} px"
-        return side, ROWS, missing
+        side, rows = MASKS
+        if meant and settings.data.pairs != "time":
+            side, rows = meant.resolution, meant.rows[0]
+        return side, rows, f"{folder} is not there yet; taken as {rows:,} rows of {side} px"
     side, rows = found.resolution[0], len(found)
     return side, rows, f"{found.path}, {rows:,} rows of {side} px"
 
@@ -166,11 +166,17 @@ def step_seconds(
     device, seconds = pick_device(training.device), []
     modules = {"encoder": encoder.to(device), "objective": objective.to(device)}
     optimizer = make_optimizer(modules, training)
+    context = autocast(device, training.precision)
+
+    def forward(rows: Tensor) -> Tensor:
+        with context():
+            return encoder(rows).float()
+
     for _ in range(3):  # the first warms up
         began = time.perf_counter()
         batch = next(batches).to(device)
         optimizer.zero_grad(set_to_none=True)
-        backward(encoder, encoder, batch.views, partial(objective, latents=batch.latents))
+        backward(encoder, forward, batch.views, partial(objective, latents=batch.latents))
         optimizer.step()
         if device.type == "cuda":
             torch.cuda.synchronize()

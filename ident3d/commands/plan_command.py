@@ -220,7 +220,7 @@ def _costs(jobs: "Sequence[Job]", seconds: float | None) -> "list[Cost]":
     for job in jobs:
         name = f"{job.experiment.id} {plain(job.settings)}"
         if name not in known:
-            known[name] = run_cost(job.experiment, job.settings)
+            known[name] = run_cost(job.experiment, job.settings, job.tier)
     return [known[f"{job.experiment.id} {plain(job.settings)}"] for job in jobs]
 
 

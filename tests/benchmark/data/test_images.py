@@ -167,16 +167,17 @@ def test_concentrations_and_their_order():
 
 
 def test_plan_tells_the_cost(data, tmp_path, capsys):
-    found = plan(settings(1, data))
+    found = plan(settings(1, data), "tiny")
     assert "400 rows of 16 px" in found and "2,000, each 128 pairs (256 images)" in found
     for word in ("memory", "disk", "time"):
         assert word in found
-    missing = plan(settings(1, tmp_path / "none", device="cpu", encoder="compact", micro_batch=32))
-    assert "not there yet; taken as 250,000 images of 224 px" in missing
+    none = settings(1, tmp_path / "none", device="cpu", encoder="compact", micro_batch=32)
+    assert "not there yet; taken as 250,000 rows of 224 px" in plan(none, "paper")
+    assert "not there yet; taken as 25,000 rows of 64 px" in plan(none, "medium")
     main(["benchmark", "run", "table4/1", "--tier", "tiny", "--data", str(data), "--dry-run"])
     assert "steps: 2,000" in capsys.readouterr().out
     with pytest.raises(ValueError, match="`micro_batch` must be a multiple of `norm_rows`"):
-        plan(settings(1, data, encoder="resnet18", micro_batch=32))
+        plan(settings(1, data, encoder="resnet18", micro_batch=32), "tiny")
 
 
 def test_without_a_tier_the_smallest_whose_data_is_there_is_run(data, tmp_path, capsys):

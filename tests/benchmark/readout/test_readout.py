@@ -202,8 +202,8 @@ def test_a_dry_run_tells_the_cost_at_full_size_without_data(monkeypatch):
 
     monkeypatch.setattr(cost, "MEASURED", 4)
     settings = EXPERIMENTS["readout/cifar10/infonce"].tiers["paper"]
-    words = plan(settings.with_(data="nowhere"))
+    words = plan(settings.with_(data="nowhere"), "cpu")
     assert "taken as 50,000 images of 32 px" in words and "97,000, each 512 pairs" in words
     assert "993.3 passes" in words and "million weights" in words
-    words = plan(EXPERIMENTS["readout/digits/pixels"].tiers["cpu"])
+    words = plan(EXPERIMENTS["readout/digits/pixels"].tiers["cpu"], "cpu")
     assert "3,500 rows of 32 px" in words and "no training" in words
