@@ -88,13 +88,14 @@ def training_cost(
     memory = activations + 4 * parameters * FLOAT + 3 * images * side**2 * 3
     disk = rows * side**2 * 3
     epochs = training.steps * training.batch / rows
+    smaller = "norm_rows and micro_batch" if training.norm_rows else "micro_batch"
     words = [
         *lines,
         f"steps: {training.steps:,}, each {training.batch} pairs ({images:,} images), "
         f"in pieces of {piece:,}; {epochs:,.1f} passes over the data",
         f"encoder: {model.encoder}, {parameters / 1e6:.1f} million weights, "
         f"{training.precision} on {device}",
-        f"memory: about {size(memory)} to train (set micro_batch to need less)",
+        f"memory: about {size(memory)} to train (set {smaller} to need less)",
         f"disk: {size(disk)} of images, {size(3 * parameters * FLOAT)} for a checkpoint",
         f"time: {duration(total)} on {device}, at {1 / (seconds * passes):,.0f} images/s as "
         f"measured; a checkpoint every {training.checkpoint_seconds:.0f} s, to resume from",
