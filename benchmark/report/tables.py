@@ -119,6 +119,11 @@ class Table:
         return f"{self.title or self.family} · {self.tier}"
 
     @property
+    def columns(self) -> int:
+        """How many columns it has: number, method, protocol, scores, time and seeds."""
+        return 5 + len(self.scores) + sum(name in self.published for name in self.scores)
+
+    @property
     def long_ids(self) -> bool:
         """Whether experiments have names, not numbers."""
         return any(len(row.number) > 4 for row in self.rows)

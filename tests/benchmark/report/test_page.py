@@ -143,13 +143,14 @@ def test_controls_chance_and_gaps_are_on_the_page(browser, tmp_path):
         return ["3 of 10 factors", "64 px, not 224"]
 
     browser.open(write(runs, tmp_path, lambda e: {"r2": (0.96, 0.001)}, differs=differs))
-    rows = browser.page.locator(".board tbody").first.locator("tr")
+    rows = browser.page.locator(".board tbody").first.locator("tr:not(.differs)")
     assert [rows.nth(n).locator("th").inner_text().split("\n")[0] for n in range(3)] == [
         "High", "Control: linear slow features", "Control: FastICA",
     ]  # fmt: skip
     high = rows.nth(0).inner_text()
     assert "0.75 of the way from chance to 1" in high and "1.20" in high
-    assert "Not as published: 3 of 10 factors, 64 px, not 224." in high
+    note = browser.page.locator(".board .noted + .differs").first
+    assert note.inner_text().strip() == "Not as published: 3 of 10 factors, 64 px, not 224."
     heads = browser.page.locator(".board thead").inner_text()
     assert "Loss gap" in heads and "Published, at full size" in heads
     assert rows.nth(0).locator(".chance-mark").count() == 2
@@ -172,6 +173,28 @@ def test_controls_chance_and_gaps_are_on_the_page(browser, tmp_path):
     assert browser.page.locator("table.controls tbody tr").count() == 2
     assert "0.75 of the way from chance to 1" in browser.page.locator(".tiles").inner_text()
     assert browser.clean()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_long_words_have_the_width_of_the_table(browser, tmp_path, width):
+    scores = dict.fromkeys(("r2", "mcc", "loss_gap"), 0.9)
+
+    def differs(result):
+        return ["64 px, not 224"] * 20
+
+    browser.screen(width, phone=width < 500)
+    try:
+        browser.open(
+            write([record(scores=scores)], tmp_path, lambda e: {"r2": (0.9, None)}, differs=differs)
+        )
+        table, method, note = (
+            browser.page.locator(place).first.bounding_box()["width"]
+            for place in (".board", ".board tbody .method", ".board .differs td[colspan]")
+        )
+        assert note > 0.8 * table and method > 0.15 * table
+        assert browser.clean()
+    finally:
+        browser.screen()
 
 
 def test_the_policy_stops_a_script_even_if_one_got_in(browser, site, tmp_path):
