@@ -103,9 +103,11 @@ def _in_order(result: Result) -> list[float]:
 
 
 def per_factor(row: Row) -> list[tuple[str, float | None, float | None, Markup]]:
-    """R2 of each factor: name, mean, std and a bar."""
+    """R2 of each factor, in their own order: name, mean, std and a bar."""
     tables = [r.scores.get("r2_per_factor") or {} for r in row.results]
-    names = list(dict.fromkeys(name for table in tables for name in table))
+    place = {name: number for number, name in enumerate(row.first.factors or [])}
+    named = dict.fromkeys(name for table in tables for name in table)  # files sort them by name
+    names = sorted(named, key=lambda name: place.get(name, len(place)))
     found = [(name, *mean_std([table.get(name) for table in tables])) for name in names]
     return [(name, mean, std, bar(mean, None)) for name, mean, std in found]
 

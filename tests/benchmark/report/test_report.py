@@ -96,6 +96,12 @@ def test_the_site_holds_scores_published_numbers_and_links_that_work(tmp_path):
         assert any(attributes.get("id") == anchor for _, attributes in other.found)
 
 
+def test_factors_are_shown_in_their_own_order_whatever_a_file_has():
+    scores = {"r2": 0.5, "r2_per_factor": {"alpha": 0.1, "other": 0.2, "x": 0.9}}
+    (table,) = tables.build([record(scores=scores, factors=["x", "alpha"])])
+    assert [name for name, *_ in plots.per_factor(table.rows[0])] == ["x", "alpha", "other"]
+
+
 def test_a_method_page_draws_everything_and_gives_the_command(tmp_path):
     write([record(seed=s) for s in range(2)], tmp_path)
     (path,) = (tmp_path / "methods").iterdir()
