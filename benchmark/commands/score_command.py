@@ -16,7 +16,7 @@ from ident3d.errors import DataError, choose
 from ..results.embeddings import finite, read_embeddings
 from ..results.records import image_record
 from ..results.schema import read_json
-from ..scoring.protocols import HELD_OUT, OLD, PROTOCOLS, TODAY, scored_rows
+from ..scoring.protocols import AS_RELEASED, HELD_OUT, OLD, PROTOCOLS, TODAY, scored_rows
 
 _path = click.Path(path_type=Path)
 _file = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -78,9 +78,17 @@ def score(
     if weights is not None and encoder is None:
         raise ValueError("`--weights` belong to an `--encoder`.")
     split = load(data)
+    ordered = encoder is not None  # whether rows stand in the protocol's order, not in the data's
     if embeddings is not None:
         z_hat = read_embeddings(embeddings)
-        fingerprint = fingerprint or _recorded_fingerprint(embeddings)
+        recorded, scored_as = _recorded(embeddings)
+        fingerprint = fingerprint or recorded
+        ordered = scored_as == AS_RELEASED
+        if ordered and protocol != AS_RELEASED:
+            raise DataError(
+                f"{embeddings} holds rows in the order of the protocol {AS_RELEASED}, as the "
+                f"record beside it says; add --protocol {AS_RELEASED}."
+            )
     if fingerprint and fingerprint != split.fingerprint:
         raise DataError(
             f"The embeddings are of data {fingerprint[:64]}, but {data} is {split.fingerprint}; "
@@ -88,7 +96,7 @@ def score(
         )
     if encoder is not None:
         z_hat = _run(encoder, weights, split, protocol)
-    z_hat = check_embeddings(z_hat, split, protocol)
+    z_hat = check_embeddings(z_hat, split, protocol, ordered)
     result = image_record(
         split,
         z_hat,
@@ -114,13 +122,16 @@ def read_protocol(name: str) -> str:
     return choose({known: known for known in TODAY} | OLD, name, "protocol")
 
 
-def check_embeddings(z_hat: np.ndarray, data: Dataset, protocol: str = HELD_OUT) -> np.ndarray:
+def check_embeddings(
+    z_hat: np.ndarray, data: Dataset, protocol: str, ordered: bool = False
+) -> np.ndarray:
     """Return the embeddings of the rows that the protocol scores, or say what does not fit.
 
-    They come for all images, in the data's order, or for the scored rows, in the protocol's.
+    They come for all images, in the data's order, or for the scored rows, in the protocol's:
+    `ordered` tells which where both are as many.
     """
     wanted = scored_rows(protocol, len(data))
-    if len(z_hat) == len(data):
+    if len(z_hat) == len(data) and not ordered:
         z_hat = z_hat[wanted]
     elif len(z_hat) != len(wanted):
         raise ValueError(
@@ -169,13 +180,18 @@ def _refuse_to_replace(path: Path, z_hat: np.ndarray) -> None:
         )
 
 
-def _recorded_fingerprint(embeddings: Path) -> str | None:
-    """Read the data's fingerprint from a result record beside the embeddings, if there is one."""
+def _recorded(embeddings: Path) -> tuple[str | None, str | None]:
+    """Read the data's fingerprint and the protocol from a record beside the embeddings, if any."""
     record = embeddings.with_suffix(".json")
     found = read_json(record) if record.is_file() else None
-    for key in ("data", "fingerprint"):
-        found = found.get(key) if isinstance(found, dict) else None
-    return found if isinstance(found, str) else None
+    found = found if isinstance(found, dict) else {}
+    data = found.get("data")
+    fingerprint = data.get("fingerprint") if isinstance(data, dict) else None
+    protocol = found.get("protocol")
+    return (
+        fingerprint if isinstance(fingerprint, str) else None,
+        protocol if isinstance(protocol, str) else None,
+    )
 
 
 def _shown(value: float | None) -> str:

@@ -60,9 +60,9 @@ def run_mismatch(
     settings: SyntheticSettings, seed: int, checkpoint: Path | None, label: str
 ) -> list[dict[str, Any]]:
     """Do a run, and say how well training and test observations can be told apart."""
-    found = run(settings, seed, checkpoint, label)
+    found, accuracy = run(settings, seed, checkpoint, label), domain_accuracy(settings, seed)
     for fields in found:
-        fields["scores"]["accuracy_domain"] = domain_accuracy(settings, seed)
+        fields["scores"]["accuracy_domain"] = accuracy
     return found
 
 

@@ -43,7 +43,8 @@ class Ensemble(Objective):
         super().__init__(settings, dim, processes)
         more = [Objective(settings, dim).similarity for _ in range(processes - 1)]
         self.similarities = [self.similarity, *more]
-        self.learned = nn.ModuleList(s for s in self.similarities if isinstance(s, nn.Module))
+        # The first is there already as `similarity`: a checkpoint has each tensor once.
+        self.learned = nn.ModuleList(s for s in more if isinstance(s, nn.Module))
 
     def forward(self, views: Sequence[Tensor], latents: Tensor | None = None) -> Tensor:
         """Return the loss."""

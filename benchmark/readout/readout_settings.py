@@ -37,6 +37,11 @@ class ReadoutSettings(Composed):
     loss: Loss = field(default_factory=Loss)
     training: Training
 
+    def __post_init__(self) -> None:
+        """Refuse what would be recorded and not done."""
+        if self.loss.beyond or self.training.wide_steps:
+            raise ValueError("`beyond` and `wide_steps` must be off: a read-out trains without.")
+
     def fingerprints(self) -> tuple[str, ...]:
         """Return those of both sets."""
         from .image_sources import read_source  # which reads these settings

@@ -134,13 +134,17 @@ def pixel_r2(
 
 
 def coarse(images: np.ndarray, side: int) -> np.ndarray:
-    """Average images, uint8 (n, H, W, 3), to side x side, flattened: (n, 3 side²) in [0, 1]."""
+    """Average images (n, H, W, 3) to side x side, flattened: (n, 3 side²) in [0, 1].
+
+    They are uint8, or, where they were augmented, floats in [0, 1] already.
+    """
     n, height, width, _ = images.shape
     rows, columns = (_edges(length, side) for length in (height, width))
     sums = np.add.reduceat(images.astype(np.float32), rows[:-1], axis=1)
     sums = np.add.reduceat(sums, columns[:-1], axis=2)  # (n, side, side, 3)
     area = np.diff(rows)[:, None] * np.diff(columns)
-    return (sums / (255 * area[..., None])).reshape(n, -1)
+    white = 255 if images.dtype == np.uint8 else 1
+    return (sums / (white * area[..., None])).reshape(n, -1)
 
 
 def whitening(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

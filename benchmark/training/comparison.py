@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ident3d.spaces import Space
 
@@ -33,7 +34,8 @@ def against_truth(
     """Return the mean losses of a model and of the true latents, and what sizes they have.
 
     The true latents are taken times the number that makes their loss least, with the same
-    negatives, so the gap holds neither a wrong size nor too few negatives. Where the metric is
+    negatives, so the gap holds neither a wrong size nor too few negatives. Beside a sphere model
+    they are projected to a sphere: no such model could have them as they are. Where the metric is
     learned they have the true one. Losses whose optimum is not known give nothing.
 
     Batches have latents, which lie on `space`; `metrics` are the true diagonals, of each process
@@ -51,7 +53,10 @@ def against_truth(
         for batch in batches:
             assert batch.latents is not None
             embedded.append([encoder(view.to(device)) for view in batch.views])
-            latents.append(batch.latents.to(device).split([len(view) for view in batch.views]))
+            true = batch.latents.to(device)
+            if settings.model.space == "sphere":  # where the model is, whatever the latents' space
+                true = functional.normalize(true, dim=-1)
+            latents.append(true.split([len(view) for view in batch.views]))
         scale = 1.0 if truth.metrics else best_scale(truth, latents[:FITTED])
         mean = np.mean([objective(views).item() for views in embedded])
         mean_true = np.mean([truth([scale * v for v in views]).item() for views in latents])
@@ -86,7 +91,7 @@ def _truth(settings: Settings, metrics: Sequence[Sequence[float]]) -> Objective 
     elif isinstance(truth, Ensemble):
         true = [Metric(dim, diagonal) for diagonal in metrics]
         truth.similarity, truth.similarities = true[0], list(true)
-        truth.learned = nn.ModuleList(true)
+        truth.learned = nn.ModuleList(true[1:])
     else:  # one metric for several processes has no true value
         return None
     return truth

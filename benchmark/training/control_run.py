@@ -112,7 +112,8 @@ def _images(settings: ImageSettings, seed: int) -> Iterator[Fields]:
     for protocol in protocols_of(settings):
         found, facts = pixel_fields(data.test, protocol)
         yield found | control_fields(IDENTITY, facts, found["seconds"])
-    encoder = make_encoder(settings.model, sample_of(data.train[0].images), start_size(settings))
+    sample = sample_of(data.train[0].images, settings.data.rows)
+    encoder = make_encoder(settings.model, sample, start_size(settings))
     for protocol in protocols_of(settings):
         rows, began = scored_rows(protocol, len(data.test)), time.monotonic()
         in_training = PROTOCOLS[protocol].train_mode
@@ -141,7 +142,8 @@ def _coarse_pairs(data: Splits, seed: int) -> dict[int, tuple[np.ndarray, np.nda
 
     Rendered pairs are as many as there are; those that are looked up are drawn anew.
     """
-    wanted = min(PAIRS, len(data.train[0])) if data.settings.data.pairs == "exact" else PAIRS
+    there = data.settings.data.rows or len(data.train[0])
+    wanted = min(PAIRS, there) if data.settings.data.pairs == "exact" else PAIRS
     steps = max(1, wanted // data.settings.training.batch)
     found: dict[int, tuple[list[np.ndarray], list[np.ndarray]]] = {side: ([], []) for side in SIDES}
     processes = len(data.train)

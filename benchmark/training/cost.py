@@ -83,7 +83,7 @@ def training_cost(
     seconds, parameters = _measure(model, loss, training, side, views, piece, processes)
     # Pieces are embedded twice: once for the loss, once for their gradients.
     passes = 4 / 3 if piece < images else 1.0
-    total = training.steps * images * seconds * passes
+    total = (training.steps + (training.wide_steps or 0)) * images * seconds * passes
     activations = piece * side**2 * ACTIVATIONS.get(model.encoder, 150) * FLOAT
     memory = activations + 4 * parameters * FLOAT + 3 * images * side**2 * 3
     disk = rows * side**2 * 3
@@ -135,9 +135,9 @@ def _data(settings: ImageSettings, tier: str) -> tuple[int, int, str]:
     except (DataError, OSError):
         side, rows = MASKS
         if meant and settings.data.pairs != "time":
-            side, rows = meant.resolution, meant.rows[0]
+            side, rows = meant.resolution, settings.data.rows or meant.rows[0]
         return side, rows, f"{folder} is not there yet; taken as {rows:,} rows of {side} px"
-    side, rows = found.resolution[0], len(found)
+    side, rows = found.resolution[0], settings.data.rows or len(found)
     return side, rows, f"{found.path}, {rows:,} rows of {side} px"
 
 

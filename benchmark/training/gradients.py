@@ -13,10 +13,12 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
+from ..encoders.heads import Whitening
 from .distributed import ALONE, Ranks, sharing, whole_views
 from .shared_norm import normalised, shared_groups
 
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16}  # of the encoder; weights are float32
+NORMALISING = (nn.modules.batchnorm._BatchNorm, Whitening)  # by the rows that they see together
 Forward = Callable[[Tensor], Tensor]
 Loss = Callable[[Sequence[Tensor]], Tensor]
 
@@ -98,14 +100,14 @@ def _embedding(
 
 def group_rows(encoder: nn.Module, rows: int, piece: int, norm_rows: int | None) -> int:
     """Return how many rows go through the encoder together; refuse pieces that cut such a group."""
-    if not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in encoder.modules()):
+    if not any(isinstance(m, NORMALISING) for m in encoder.modules()):
         return piece
     group = min(norm_rows or rows, rows)
     if piece < rows and piece % group:
         raise ValueError(
             f"`micro_batch` must be a multiple of `norm_rows`, the {group} rows that batch-norm "
-            f"normalises together, got {piece}: smaller groups would be another model, which "
-            f"norm_rows={piece} asks for."
+            f"or `whiten` normalise together, got {piece}: smaller groups would be another model, "
+            f"which norm_rows={piece} asks for."
         )
     return group
 

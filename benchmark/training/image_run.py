@@ -172,12 +172,15 @@ def records(
 def scored(
     data: Dataset, encoder: Callable[[Any], Any], protocol: str, rows: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """Embed and score a protocol's rows of a split, or others; return the fields of its record."""
+    """Embed and score a protocol's rows of a split, or others; return the fields of its record.
+
+    Other rows have no probes, which nobody keeps; nor have frames, whose ten thousand take longer
+    to probe than a small run takes to train.
+    """
+    names = PROVABLE if rows is None and data.sequences is None else QUICK
     rows = scored_rows(protocol, len(data)) if rows is None else rows
     in_training, label = PROTOCOLS[protocol].train_mode, f"embed {data.split}"
     z_hat = embed(encoder, data.images, rows=rows, train_mode=in_training, label=label)
-    # Probes of ten thousand frames take longer than a small run.
-    names = PROVABLE if data.sequences is None else QUICK
     return image_fields(data, z_hat, protocol, rows, names) | {"embeddings": z_hat}
 
 

@@ -52,6 +52,7 @@ class History:
     """How far training is, and what was seen on the way: the JSON part of a checkpoint."""
 
     step: int = 0
+    before: float = 0.0  # seconds that a start of another kind took
     seconds: float = 0.0
     loss_sum: float = 0.0  # since the last evaluation
     loss_count: int = 0
@@ -80,10 +81,12 @@ def train(
     evaluate: Evaluate = lambda encoder: {},
     checkpoint: Path | None = None,
     label: str = "training",
+    before: float = 0.0,
 ) -> History:
     """Train `encoder`, and `objective` if it is a module, in place.
 
-    With `checkpoint`, a file, training goes on from it if it is there, and keeps it up to date.
+    With `checkpoint`, a file, training goes on from it if it is there, and keeps it up to date;
+    also the seconds that were spent `before`, which a run that goes on does not spend again.
     """
     ranks, seed = here(), torch.initial_seed()
     if settings.batch % ranks.world:
@@ -101,7 +104,7 @@ def train(
     if isinstance(objective, nn.Module):
         modules["objective"] = objective.to(device)
     optimizer = make_optimizer(modules, settings)
-    history = History()
+    history = History(before=before)
     if checkpoint is not None and checkpoint.exists():
         history = History(**checkpoints.restore(checkpoint, modules, optimizer))
     _start_together(ranks, modules, history)

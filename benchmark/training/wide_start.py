@@ -60,11 +60,11 @@ def train_run(
         minimised = Beyond(objective, settings.model.dim, settings.loss.beyond)
         scored = how["evaluate"]
         how |= {"evaluate": lambda _: scored(encoder)}  # without what training adds
-    history = train(trained, minimised, share, settings.training, **how)
+    history = train(trained, minimised, share, settings.training, before=before, **how)
     if not first:
         return None
     learned = [value for diagonal in objective.metrics for value in diagonal]
-    fields = {"curves": history.curves, "seconds": before + history.seconds}
+    fields = {"curves": history.curves, "seconds": history.before + history.seconds}
     return fields | ({"metric": learned} if learned else {})
 
 

@@ -72,6 +72,25 @@ def test_signed_permutation_has_mcc_1(capsys, data, tmp_path):
     assert found["dci_disentanglement"] > 0.5
 
 
+def test_an_encoder_is_scored_as_its_embeddings_are(capsys, data, tmp_path, monkeypatch):
+    (tmp_path / "ordered.py").write_text(ENCODERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    as_released = ("--data", data.path, "--json", "--protocol", "as-released")
+    embedded = np.sin(data.images[:][:, 0, 0, :1] * np.arange(1, 13))
+    expected = scores(capsys, data, embedded, tmp_path, "--protocol", "as-released")
+    code, out, err = run(
+        capsys, *as_released, "--encoder", "ordered:rows", "--out", tmp_path / "out"
+    )
+    assert code == 0, err
+    assert json.loads(out)["mcc"] == pytest.approx(expected["mcc"], abs=1e-6)
+    # What it kept stands in the protocol's order, and the record beside it says so.
+    (kept,) = (tmp_path / "out").glob("*.npy")
+    code, out, err = run(capsys, *as_released, "--embeddings", kept)
+    assert code == 0 and json.loads(out)["mcc"] == pytest.approx(expected["mcc"], abs=1e-6)
+    code, _, err = run(capsys, "--data", data.path, "--embeddings", kept)
+    assert code == 1 and "add --protocol as-released" in err
+
+
 def test_noise_scores_near_0(capsys, data, tmp_path):
     found = scores(capsys, data, np.random.default_rng(0).normal(size=(240, 10)), tmp_path)
     assert found["r2"] < 0.1 and found["mcc"] < 0.2 and found["kernel_r2"] < 0.1

@@ -174,6 +174,8 @@ def test_plan_tells_the_cost(data, tmp_path, capsys):
     none = settings(1, tmp_path / "none", device="cpu", encoder="compact", micro_batch=32)
     assert "not there yet; taken as 250,000 rows of 224 px" in plan(none, "paper")
     assert "not there yet; taken as 25,000 rows of 64 px" in plan(none, "medium")
+    assert "taken as 100 rows of 64 px" in plan(none.with_(rows=100), "medium")
+    assert "100 rows of 16 px" in plan(settings(1, data, rows=100), "tiny")
     main(["benchmark", "run", "table4/1", "--tier", "tiny", "--data", str(data), "--dry-run"])
     assert "steps: 2,000" in capsys.readouterr().out
     with pytest.raises(ValueError, match="`micro_batch` must be a multiple of `norm_rows`"):

@@ -5,6 +5,7 @@ import torch
 from ident3d.benchmark.data import synthetic
 from ident3d.benchmark.data.mixing import make_mixing
 from ident3d.benchmark.data.synthetic import Process
+from ident3d.benchmark.encoders.heads import make_head
 from ident3d.benchmark.encoders.theory import stretch
 from ident3d.benchmark.experiments import hard_negatives, marginal
 from ident3d.benchmark.experiments import select as experiments
@@ -273,6 +274,24 @@ def test_true_latents_have_no_gap_to_themselves():
 
     scores = synthetic_run.against_truth(settings, mixing, Inverse(1, 1), objective, 0)
     assert scores["loss_gap"] == pytest.approx(0, abs=1e-4)
+
+
+def test_a_sphere_model_is_compared_with_the_true_latents_on_a_sphere():
+    settings = experiments.EXPERIMENTS["table1/5"].tiers["cpu"]
+    settings = settings.with_(batch=64, dim=3, model_space="sphere", similarity="dot")
+    process = Process.read(settings)
+    objective = make_objective(settings.loss, process.dim)
+    mixing = make_mixing(process.dim, np.random.default_rng(0), draws=2)
+
+    class Inverse(torch.nn.Linear):
+        def forward(self, x):
+            return mixing.inverse(x).float()
+
+    head = make_head("sphere", process.dim)
+    encoder = torch.nn.Sequential(Inverse(1, 1), head)
+    head.resize(synthetic_run.against_truth(settings, mixing, encoder, objective, 0)["size_true"])
+    best = synthetic_run.against_truth(settings, mixing, encoder, objective, 0)
+    assert best["loss_gap"] == pytest.approx(0, abs=1e-4)
 
 
 @pytest.mark.parametrize("row", ["table1/5", "table1/8", "table1/2", "table2/1", "table2/6"])

@@ -196,6 +196,12 @@ def test_rows_have_the_numbers_of_the_table():
             assert numbers[f"augmentations_{kind}"][0] == pytest.approx(mean, abs=0.0011), row
 
 
+@pytest.mark.parametrize("change", [{"beyond": 3.0}, {"wide_steps": 10}])
+def test_what_a_readout_does_not_do_is_refused(change):
+    with pytest.raises(ValueError, match="a read-out trains without"):
+        EXPERIMENTS["readout/digits/infonce"].tiers["cpu"].with_(**change)
+
+
 def test_a_dry_run_tells_the_cost_at_full_size_without_data(monkeypatch):
     from ident3d.benchmark.readout.readout_run import plan
     from ident3d.benchmark.training import cost

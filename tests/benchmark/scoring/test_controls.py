@@ -111,4 +111,6 @@ def test_coarse_pixels_are_averages():
     images = RNG.integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
     found = coarse(images, 2).reshape(5, 2, 2, 3)
     assert found[2, 0, 1] == pytest.approx(images[2, :8, 8:].mean((0, 1)) / 255, rel=1e-5)
+    floats = images.astype(np.float32) / 255  # as augmented ones are
+    np.testing.assert_allclose(coarse(floats, 2), coarse(images, 2), rtol=1e-5)
     assert coarse(images[:, :, :5], 8).shape == (5, 8 * 5 * 3)  # never more than there are

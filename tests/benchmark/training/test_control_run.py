@@ -49,6 +49,12 @@ def test_controls_of_an_image_row(data, tmp_path):
     assert slow.data["resolution"] == 16
 
 
+def test_controls_learn_from_the_rows_that_the_row_has(data):
+    row = EXPERIMENTS["table4/1"].tiers["tiny"].read({"data": str(data), "rows": "128"})
+    for anchors, positives in control_run._coarse_pairs(control_run.Splits(row), 0).values():
+        assert len(anchors) == len(positives) == len(np.unique(anchors, axis=0)) == 128
+
+
 def test_only_rows_that_learn_from_pairs_have_controls():
     with_controls = {
         row.id

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from ident3d.benchmark.encoders.heads import Whitening
-from ident3d.benchmark.losses import InfoNCE, make_objective
+from ident3d.benchmark.losses import OBJECTIVES, InfoNCE, make_objective
 from ident3d.benchmark.settings.run_settings import Loss, Training
 from ident3d.benchmark.settings.schedules import SCHEDULES
 from ident3d.benchmark.training import checkpoints, loop
@@ -207,6 +207,27 @@ def test_pieces_that_batch_norm_would_notice_are_refused(norm_rows, piece):
         backward(
             encoder, encoder, [torch.randn(24, 3)], square, micro_batch=piece, norm_rows=norm_rows
         )
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_loss_goes_through_a_checkpoint(name, tmp_path):
+    settings = Loss(name=name, similarity="metric")
+    kept, other = (make_objective(settings, 3, 2) for _ in range(2))
+    parameters = list(kept.parameters())
+    for number, parameter in enumerate(parameters):
+        parameter.data += number + 1.0
+    modules = {"encoder": nn.Linear(3, 3), "objective": kept}
+    optimizer = loop.make_optimizer(modules, SETTINGS)
+    checkpoints.save(tmp_path / "c", modules, optimizer, {})
+    checkpoints.restore(tmp_path / "c", modules | {"objective": other}, optimizer)
+    for restored, parameter in zip(other.parameters(), parameters, strict=True):
+        assert torch.equal(restored, parameter)
+
+
+def test_pieces_that_whitening_would_notice_are_refused():
+    encoder = nn.Sequential(nn.Linear(3, 3), Whitening(3, 1.0))
+    with pytest.raises(ValueError, match="batch-norm or `whiten` normalise together, got 8"):
+        backward(encoder, encoder, [torch.randn(24, 3)], square, micro_batch=8)
 
 
 def test_without_batch_norm_any_pieces_will_do():
