@@ -29,7 +29,6 @@ from ident3d.dataset import Dataset
 from ident3d.errors import choose
 
 from .data.images import Splits
-from .experiments.table4 import EXPERIMENTS
 from .plugins import entry_points, foreign, load_object, source_digest
 from .settings.composed import added
 from .settings.experiment import Experiment
@@ -115,9 +114,9 @@ def is_method(name: str) -> bool:
     return ":" in name or name in entry_points(GROUP)
 
 
-def experiment(spec: str) -> Experiment:
-    """Return the experiment that trains a method on the pairs of `table4/1`, in all its tiers."""
-    model, method = next(e for e in EXPERIMENTS if e.id == "table4/1"), find_method(spec)
+def experiment(spec: str, model: Experiment) -> Experiment:
+    """Return the experiment that trains a method on the pairs of another, in all its tiers."""
+    method = find_method(spec)
     whose = Foreign(method=spec, source=source_digest(method))
     tiers = {tier: MethodSettings(**vars(s), foreign=whose) for tier, s in model.tiers.items()}
     name, title = f"table4/{spec.replace(':', '.')}", f"{spec}, from outside"

@@ -26,7 +26,7 @@ COMMANDS = {
     "audit": (f"{_HERE}.audit_command:audit", "Compare the conditional requested and served."),
     "import": (f"{_HERE}.import_command:import_", "Convert a published data set."),
     "download": (f"{_HERE}.download_command:download", "Fetch a published data set."),
-    "export": (f"{_HERE}.export_command:export", "Write a data set in the published layout."),
+    "export": (f"{_HERE}.export_command:export", "Write a data set in formats that others read."),
     "plan": (f"{_HERE}.plan_command:plan", "Tell what it would cost, before it is started."),
     "benchmark": (
         "ident3d.benchmark.commands.benchmark_command:benchmark",

@@ -187,6 +187,8 @@ def sample() -> Dataset:
 
 def find_split(path: Path) -> tuple[Path, str]:
     """Tell a data set's folder and the split meant by a path to either."""
+    if path.name in ("", ".."):  # `.` and the like do not tell their own name
+        path = path.resolve()
     if (path / MANIFEST).exists():
         splits = sorted(read_manifest(path)["splits"])
         if len(splits) == 1:

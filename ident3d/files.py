@@ -224,7 +224,8 @@ def _is_open_at(descriptor: int, path: Path) -> bool:
 def _sync(path: Path) -> None:
     step("sync", path)
     with suppress(PermissionError):  # a folder on Windows
-        descriptor = os.open(path, os.O_RDONLY)
+        # Windows syncs only what is open for writing.
+        descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:

@@ -135,7 +135,9 @@ class PairLoader(Resumable[TensorBatch]):
         address = (*divmod(step, len(self)), self.rank)
         seed = np.random.SeedSequence([self.pairs.seed, *address, TRANSFORM])
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(int(seed.generate_state(1, np.uint64)[0]))
+            # torch's own seeds the streams of all cards, which nobody would put back.
+            seeded = torch.default_generator if self.device.type == "cpu" else torch
+            seeded.manual_seed(int(seed.generate_state(1, np.uint64)[0]))
             return batch.map(lambda view: view._replace(images=transform(view.images)))
 
     def _move(self, part: torch.Tensor) -> torch.Tensor:

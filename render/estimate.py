@@ -4,7 +4,6 @@ One worker leaves its graphics card waiting while Blender prepares the next scen
 the card meanwhile, until it has no time left.
 """
 
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ import h5py
 import numpy as np
 
 from ident3d.rows import row_latents
+from ident3d.scale.peak_memory import peak_memory
 from ident3d.shards import Description, ShardWriter, image_layout
 
 from .plan import Plan
@@ -63,7 +63,7 @@ def try_out(spec: Spec, slots: list[WorkerSlot], folder: Path) -> Trial:
         seconds_per_image=each,
         store_seconds=_store(images, spec.compress, folder),
         bytes_per_image=_bytes_per_image(np.stack(images), spec.compress),
-        memory_bytes=resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024.0,
+        memory_bytes=peak_memory(children=True),
     )
 
 

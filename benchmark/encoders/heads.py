@@ -86,6 +86,7 @@ class Whitening(nn.Module):
 
     mean: Tensor
     covariance: Tensor
+    whitens_rows = True  # those that it sees together: training must not cut them up
     iterations = 7
     momentum = 0.1  # of the running statistics, as in batch-norm
     ridge = 1e-4

@@ -57,7 +57,7 @@ def select(names: Sequence[str]) -> list[Experiment]:
     outside: list[Experiment] = []
     for name in names:
         if name not in EXPERIMENTS and methods.is_method(name):
-            outside.append(methods.experiment(name))
+            outside.append(methods.experiment(name, EXPERIMENTS["table4/1"]))
             continue
         found = {e for e in EXPERIMENTS if fnmatchcase(e, name) or e.startswith(f"{name}/")}
         if not found:

@@ -1,7 +1,6 @@
 """What a run would cost: told before it is started, from measured steps."""
 
 import itertools
-import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.loaders import as_tensor
 from ident3d.progress import duration, size
+from ident3d.scale.peak_memory import peak_memory
 
 from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
@@ -123,8 +123,7 @@ def short_run_cost(run: Callable[..., Any], settings: SyntheticSettings) -> Cost
     longer = seconds[1] - seconds[0]
     # Where a busy machine held up the shorter one, all of the longer one's time is its steps'.
     step = longer / (SHORT[1] - SHORT[0]) if longer > 0 else seconds[1] / SHORT[1]
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
-    return Cost(seconds[0] + (training.steps - SHORT[0]) * step, memory, 0.0)
+    return Cost(seconds[0] + (training.steps - SHORT[0]) * step, peak_memory(), 0.0)
 
 
 def _data(settings: ImageSettings, tier: str) -> tuple[int, int, str]:

@@ -13,12 +13,10 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from ..encoders.heads import Whitening
 from .distributed import ALONE, Ranks, sharing, whole_views
 from .shared_norm import normalised, shared_groups
 
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16}  # of the encoder; weights are float32
-NORMALISING = (nn.modules.batchnorm._BatchNorm, Whitening)  # by the rows that they see together
 Forward = Callable[[Tensor], Tensor]
 Loss = Callable[[Sequence[Tensor]], Tensor]
 
@@ -98,9 +96,14 @@ def _embedding(
     return embed
 
 
+def _normalises(module: nn.Module) -> bool:
+    """Whether a module's output depends on the rows that it sees together."""
+    return isinstance(module, nn.modules.batchnorm._BatchNorm) or hasattr(module, "whitens_rows")
+
+
 def group_rows(encoder: nn.Module, rows: int, piece: int, norm_rows: int | None) -> int:
     """Return how many rows go through the encoder together; refuse pieces that cut such a group."""
-    if not any(isinstance(m, NORMALISING) for m in encoder.modules()):
+    if not any(_normalises(module) for module in encoder.modules()):
         return piece
     group = min(norm_rows or rows, rows)
     if piece < rows and piece % group:

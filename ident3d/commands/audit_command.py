@@ -56,6 +56,8 @@ def audit(
     change between their frames.
     """
     if path is not None and conditional and conditional.startswith("time:"):
+        if methods or rows or plot:
+            raise click.UsageError("Pairs by time take neither --method, --rows nor --plot.")
         return show_transitions(path, conditional, pairs, seed, as_json)
     if plot is not None:
         check_plot(plot)
@@ -82,7 +84,7 @@ def show_transitions(path: Path, conditional: str, pairs: int, seed: int, as_jso
             f"{t.spread:.4f}",
             f"{t.still:.1%}",
             f"{t.excess_kurtosis:.2f}",
-            f"{t.shape:.2f}",
+            "-" if t.shape is None else f"{t.shape:.2f}",
         ]
         for t in found.factors
     ]

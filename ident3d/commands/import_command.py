@@ -31,6 +31,8 @@ def import_(source: Path, out: Path, split: str | None, compress: bool, as_json:
     one OUT. After a kill, the same command goes on where it stopped.
     """
     if is_exchanged(source):
+        if compress:
+            raise ValueError("`--compress` is for published data; an export tells its own layout.")
         found = dict.fromkeys(import_exchanged(source, out, split), "exported")
     else:
         splits = import_published(source, out, split, compress)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import DataError
+from ..errors import DataError, whole
 from ..progress import duration, size
 from ..scale.forecast import Forecast, Site, Work, forecast, nodes_that_fill
 from .options import echo, examples, json_option, option, options_of, table
@@ -49,7 +49,7 @@ class SiteOptions:
             if found.facts is None:
                 raise DataError(f"The disk cannot be measured ({found.detail}); give --disk-speed.")
             speed = found.facts["write_bytes_per_second"] / 1e6
-        if min(speed, self.lost_per_day + 1) <= 0:
+        if speed <= 0 or self.lost_per_day < 0:
             raise ValueError("`disk_speed` must be above 0, and `lost_per_day` 0 or more.")
         return Site(start, speed * 1e6, self.lost_per_day)
 
@@ -89,6 +89,7 @@ def plan() -> None:
 @json_option
 def render(options: RenderPlan, as_json: bool) -> None:
     """Plan a data set: every worker renders whole files to one shared disk."""
+    whole(options.resolution, "resolution", 8, 8192)
     figures, files = _rendering(options), _files(options)
     images, raw = sum(files), 3 * options.resolution**2
     disk_bytes = images * figures["bytes_per_image"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ..factors import Factor
-from .layout import FOLDER, Split
+from .layout import FOLDER, Split, files_of
 
 
 def card(splits: Mapping[str, Split], ending: str) -> str:
@@ -11,7 +11,7 @@ def card(splits: Mapping[str, Split], ending: str) -> str:
     first = next(iter(splits.values()))
     height, width, _ = first.resolution
     configs = "".join(
-        f"  - split: {name}\n    path: {FOLDER}/{name}-*.{ending}\n" for name in splits
+        f"  - split: {name}\n    path: {FOLDER}/{files_of(name, ending)}\n" for name in splits
     )
     counts = "\n".join(
         f"| {name} | {sum(split.shards):,} | {split.description.pairs or 'none'} "

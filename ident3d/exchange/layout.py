@@ -26,6 +26,11 @@ _FORMAT = "ident3d-exchange"
 _FILE = re.compile(r"[A-Za-z0-9_-]+-\d{5,}\.(parquet|tar)")
 
 
+def files_of(split: str, ending: str) -> str:
+    """Return the pattern of a split's files; `train-*` would take in those of `train-small`."""
+    return f"{split}-{'[0-9]' * 5}*.{ending}"
+
+
 @dataclass(frozen=True)
 class Row:
     """One row of a data set, with its rendered positive where there is one; images are PNG."""

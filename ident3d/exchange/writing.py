@@ -16,7 +16,7 @@ from ..outside import read_sealed, write_sealed
 from ..progress import progress
 from ..published.png import THREADS, write_png
 from .card import card
-from .layout import FOLDER, RECORD, Row, Split, read_record, write_record
+from .layout import FOLDER, RECORD, Row, Split, files_of, read_record, write_record
 from .parquet import write_parquet
 from .tars import write_tar
 
@@ -47,7 +47,7 @@ def _export(data: Dataset, out: Path, ending: str, write: Writer) -> Path:
         if known is not None and known.fingerprint == data.fingerprint:
             return out
         mark = out / FOLDER / f".{data.split}-{data.fingerprint[:16]}"
-        others = [path for path in (out / FOLDER).glob(f"{data.split}-*") if path.is_file()]
+        others = [*(out / FOLDER).glob(files_of(data.split, "*"))]
         if others and not mark.exists():
             raise DataError(f"{out} holds other data of split {data.split!r}; remove it first.")
         if not mark.exists():

@@ -114,6 +114,7 @@ class IvfRows(NearestRows):
         super().__init__(points)
         self._index = index  # FAISS tells its class only at run time
         self._on_gpu: Any = None
+        self._gpu_process = 0  # a forked worker inherits the index and must not touch the card
         self.set(settings)
 
     @property
@@ -141,7 +142,7 @@ class IvfRows(NearestRows):
     def _search(self, points: np.ndarray, k: int, exclude: np.ndarray) -> Found:
         # Tuned for k = 1; more neighbours need more candidates. One more, for the excluded row.
         wanted = max(self.settings.candidates, 4 * k) + 1 if self.coded else k + 1
-        index = self._index if self._on_gpu is None else self._on_gpu
+        index = self._on_gpu if self._gpu_process == os.getpid() else self._index
         found = index.search(points, min(wanted, len(self.points)))[1]
         distances, rows = self._rank(points, found, k, exclude)
         # The lists read may hold too few rows; then only looking at all rows is right.
@@ -163,6 +164,7 @@ class IvfRows(NearestRows):
         self._resources = faiss.StandardGpuResources()
         self._on_gpu = faiss.index_cpu_to_gpu(self._resources, 0, plain, options)
         self._on_gpu.nprobe = self.settings.probes
+        self._gpu_process = os.getpid()
 
     def to_bytes(self) -> bytes:
         """Serialise the index, without the points where it holds codes."""

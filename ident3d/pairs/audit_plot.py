@@ -33,6 +33,7 @@ def plot_audit(audit: Audit, path: Path) -> None:
 def _draw_shapes(audit: Audit, axes: Any) -> None:
     """Draw histograms of all differences but those of fixed factors, as lines."""
     free = audit.differences["requested"].any(0)
+    free |= ~free.any()  # where nothing is requested to change, all that is served shows
     pooled = {name: values[:, free].ravel() for name, values in audit.differences.items()}
     reach = max(np.abs(np.quantile(values, [0.001, 0.999])).max() for values in pooled.values())
     edges = np.linspace(-reach, reach, 121)

@@ -91,6 +91,7 @@ class Lookup:
             scores = -distances
         if avoid is not None:
             allowed = rows != avoid[:, None]
+            scores = np.maximum(scores, np.finfo(scores.dtype).min)  # of density 0: still allowed
             scores[~allowed | (allowed.cumsum(1) > self.k)] = -np.inf  # the k nearest allowed stay
         return drawn, rows[np.arange(len(rows)), scores.argmax(1)]
 

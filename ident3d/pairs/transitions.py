@@ -24,7 +24,8 @@ class Transition:
     spread: float  # root mean square of z+ - z
     still: float  # share of pairs in which it does not change at all
     excess_kurtosis: float
-    shape: float  # exponent of the generalized normal law, centred at 0, that fits best
+    # Exponent of the generalized normal law, centred at 0, that fits best; None: nothing changes.
+    shape: float | None
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def _measure(name: str, changes: np.ndarray) -> Transition:
         spread=spread,
         still=float((changes == 0).mean()),
         excess_kurtosis=float(kurtosis(changes)) if spread else 0.0,
-        shape=fit_shape(changes / spread) if spread else float("inf"),
+        shape=fit_shape(changes / spread) if spread else None,
     )
 
 

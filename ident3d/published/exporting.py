@@ -86,13 +86,21 @@ def _check_factors(data: Dataset) -> None:
 
 
 def _is_exported(folder: Path, data: Dataset, parts: dict[str, np.ndarray]) -> bool:
+    """Tell whether a folder holds the latents and, at its ends, the images of the data."""
     if (folder / _MARK).exists():
         return False
     return all(
         (path := folder / f"raw_latents{suffix}.npy").exists()
         and np.array_equal(np.load(path, allow_pickle=False), data.latents[rows])
+        and all(_has(data, rows, folder / f"images{suffix}", end) for end in (0, len(rows) - 1))
         for suffix, rows in parts.items()
     )
+
+
+def _has(data: Dataset, rows: np.ndarray, folder: Path, number: int) -> bool:
+    """Tell whether an image is there: renders of other settings have the same latents."""
+    path = folder / f"{number:0{image_digits(len(rows))}d}.png"
+    return path.exists() and _holds(path, data.images[int(rows[number])], data.resolution)
 
 
 def _claim(folder: Path, data: Dataset) -> None:

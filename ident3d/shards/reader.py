@@ -102,11 +102,14 @@ class Images:
         count = len(self)
         if isinstance(key, slice):
             return np.arange(*key.indices(count))
+        if isinstance(key, tuple):
+            raise IndexError("Images are read whole; index what `images[rows]` returns.")
         rows = np.asarray(key)
         if rows.dtype.kind not in "iu":
             return np.arange(count)[key]  # masks, the empty list, and numpy's own errors
         if rows.size and not -count <= int(rows.min()) <= int(rows.max()) < count:
             raise IndexError(f"There are {count:,} images, so there is no row {key!r}."[:200])
+        rows = rows.astype(np.int64)  # small types would overflow
         return np.where(rows < 0, rows + count, rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

@@ -90,12 +90,12 @@ def test_an_error_of_a_method_is_named_as_its_own(data, tmp_path, capsys):
 def test_what_is_no_method_is_refused(data, tmp_path, capsys):
     here = f"{__name__}:NoName"
     with pytest.raises(ValueError, match="must have a `name`"):
-        methods.experiment(here)
+        methods.experiment(here, EXPERIMENTS["table4/1"])
     with pytest.raises(ValueError, match="must be written module:name"):
         find_method("module:")
     with pytest.raises(ValueError, match="must be one of"):
         find_method("not-installed")
-    row = methods.experiment(f"{__name__}:NoEncoder")
+    row = methods.experiment(f"{__name__}:NoEncoder", EXPERIMENTS["table4/1"])
     settings = row.tiers["tiny"].read({"data": str(data)})
     with pytest.raises(ValueError, match="must return an encoder, got NoneType"):
         methods.run(settings, 0, None, "x")

@@ -39,8 +39,11 @@ def test_rows_come_in_the_order_asked(data):
     assert painted_row(data.images[np.arange(20) % 9 == 0]).tolist() == [0, 9, 18]
     assert data.images[[]].shape == (0, 8, 8, 3)
     assert painted_row(np.asarray(data.images)).tolist() == list(range(20))
+    assert painted_row(data.images[np.array([7, 2], np.uint8)]).tolist() == [7, 2]
     with pytest.raises(IndexError):
         data.images[20]
+    with pytest.raises(IndexError, match="read whole"):  # not images 2 and 3
+        data.images[2, 3]
 
 
 def test_pairs_belong_to_their_rows(data):
@@ -153,6 +156,12 @@ def test_splits_are_named_when_there_are_several(tmp_path):
 
 def _finish_split(root, name):
     make_dataset(root, split=name, rows=3)
+
+
+def test_a_split_is_found_from_inside_its_folder(tmp_path, monkeypatch):
+    data = make_dataset(tmp_path / "set")
+    monkeypatch.chdir(data.path)
+    assert load(".").fingerprint == load("..").fingerprint == data.fingerprint
 
 
 def test_splits_finished_at_the_same_moment_are_all_kept(tmp_path):

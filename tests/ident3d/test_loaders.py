@@ -212,7 +212,7 @@ def test_a_foreign_state_is_refused(data, change, match):
         loader.load_state_dict({})
 
 
-def test_transforms_draw_for_each_image_and_repeat(data):
+def test_transforms_draw_for_each_image_and_repeat(data, monkeypatch):
     def noise(images):
         return images.float() + torch.rand(len(images), 1, 1, 1)
 
@@ -224,6 +224,10 @@ def test_transforms_draw_for_each_image_and_repeat(data):
     state = torch.get_rng_state()
     next(iter(make_loader(data, transform=noise)))
     assert torch.equal(torch.get_rng_state(), state)  # the user's own stream is left alone
+    cards = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", cards.append)
+    next(iter(make_loader(data, transform=noise)))
+    assert not cards  # nor are those of cards that the loader does not use
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Tar files for webdataset, read with no library but ours; tests/clients reads them with theirs."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -23,7 +24,18 @@ def test_there_and_back(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(writing, "_FILE_BYTES", 8 * 8 * 3 * 6)  # several files
     out = round_trip(make_dataset(tmp_path / "data", **KINDS[kind]), tmp_path, "webdataset")
     assert len(list((out / "data").glob("train-*.tar"))) > 3
-    assert "path: data/train-*.tar" in (out / "README.md").read_text()
+    assert f"path: data/train-{'[0-9]' * 5}*.tar" in (out / "README.md").read_text()
+
+
+@pytest.mark.parametrize("order", [("train", "train-small"), ("train-small", "train")])
+def test_splits_whose_names_begin_alike_are_told_apart(tmp_path, order):
+    for split in order:
+        make_dataset(tmp_path / "data", split=split)
+        export_webdataset(tmp_path / "data" / split, tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text()
+    (pattern,) = re.findall(r"split: train\n    path: (\S+)", card)
+    found = [path.name for path in (tmp_path / "out").glob(pattern)]
+    assert found == ["train-00000.tar"]
 
 
 def test_splits_share_a_folder_and_other_data_is_refused(tmp_path):

@@ -315,6 +315,16 @@ def test_nothing_half_written_is_left(tmp_path, big, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
+def test_forked_workers_leave_the_card_alone(big, monkeypatch):
+    data, index = big
+    (part,) = index._parts.values()
+    assert not part.exact
+    monkeypatch.setattr(part, "_on_gpu", object())  # which cannot search, as a card cannot there
+    monkeypatch.setattr(part, "_gpu_process", os.getpid() + 1)
+    found = part.search(data.latents[:5], 1, np.full(5, -1))[1]
+    assert found[:, 0].tolist() == [0, 1, 2, 3, 4]
+
+
 def test_cuda_without_a_gpu_says_so(big):
     with pytest.raises(ValueError, match=r"faiss-gpu|sees none"):
         big[1].to("cuda")

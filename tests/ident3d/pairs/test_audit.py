@@ -145,6 +145,8 @@ def test_command_json_and_plot(tmp_path):
     assert {"requested", "served", "ratio"} <= set(record["factors"][0]) & set(record["methods"][0])
     assert [m["method"] for m in record["methods"]] == ["nearest", "weighted", "exact"]
     assert plot.read_bytes().startswith(b"\x89PNG")
+    still = run("--rows", 500, "--conditional", "fixed", "--pairs", 200, "--plot", plot)
+    assert still.exit_code == 0, still.exception
     text = run(*arguments, "--method", "weighted").output
     assert "background_hue" in text
     assert "nearest" not in text

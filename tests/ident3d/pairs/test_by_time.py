@@ -1,5 +1,6 @@
 """Pairs by time: a frame and a later one of the same sequence."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -92,6 +93,15 @@ def test_what_has_no_sequences_or_mixes_them_is_refused():
         Pairs(make_data(), "normal:0.1", seed=0, method="time")
     with pytest.raises(ValueError, match="no hard negatives"):
         Pairs(make_data(), "time:1", seed=0, negatives="normal:0.5")
+
+
+def test_a_factor_that_never_changes_has_no_shape():
+    latents = np.zeros((ROWS, 10))
+    latents[:, 0] = np.linspace(-1, 1, ROWS)
+    latents[:, 7] = SEQUENCES / 10  # the hue of a sequence
+    found = transitions(make_data(latents=latents), "time:1", pairs=200)
+    assert [factor.shape is None for factor in found.factors] == [False, True]
+    json.dumps(found.to_record(), allow_nan=False)
 
 
 @pytest.mark.parametrize("shape", [0.7, 1.0, 2.0])

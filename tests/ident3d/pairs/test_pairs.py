@@ -1,9 +1,10 @@
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from ident3d.conditionals import VMF, Anisotropic, Fixed, Laplace, Normal, Product
+from ident3d.conditionals import VMF, Anisotropic, Conditional, Fixed, Laplace, Normal, Product
 from ident3d.factors import FACTORS, columns
 from ident3d.pairs import METHODS, Pairs
 from ident3d.pairs.lookup import Lookup, density_power, measure_widths
@@ -56,6 +57,28 @@ def test_density_power_gives_the_variance_asked_for(ratio):
     weights /= weights.sum(1, keepdims=True)
     served = (weights * np.square(points)).sum(1).mean() / np.square(draws).mean()
     assert served == pytest.approx(1, abs=0.06)
+
+
+@dataclass(frozen=True)
+class UniformStep(Conditional):
+    """Has no density at all beyond `reach`, as the one of docs/howto/conditional.md."""
+
+    reach: float
+
+    def _sample(self, anchors, rng, space):
+        return (anchors + rng.uniform(-self.reach, self.reach, anchors.shape)).clip(-1, 1)
+
+    def _log_density(self, positives, anchors, space):
+        inside = (np.abs(positives - anchors) <= self.reach).all(1)
+        return np.where(inside, 0.0, -np.inf)
+
+
+def test_rows_of_no_density_are_hard_negatives_before_the_positive_is():
+    settings = {"method": "weighted", "k": 4, "negatives": UniformStep(0.3)}
+    pairs = Pairs(make_data(200), UniformStep(0.2), 0, **settings)
+    batch = pairs.batch(500)
+    rows = batch.negatives.rows
+    assert (rows != batch.positives.rows).all() and (rows != batch.anchors.rows).all()
 
 
 @pytest.mark.parametrize("conditional", [Normal(0.3), Laplace(0.2), Normal(0.6)])

@@ -120,6 +120,10 @@ def test_exporting_twice_is_harmless_and_other_data_is_refused(tmp_path):
     other = make_dataset(tmp_path / "other", seed=1)
     with pytest.raises(DataError, match="not empty"):
         export_published(other.path, tmp_path / "out")
+    brighter = make_dataset(tmp_path / "brighter", size=16)  # the same latents in other pixels
+    assert (brighter.latents == data.latents).all()
+    with pytest.raises(DataError, match="not empty"):
+        export_published(brighter.path, tmp_path / "out")
     (folder / ".export.json").write_text('{"fingerprint": "0"}')
     with pytest.raises(DataError, match="unfinished export of other data"):
         export_published(data.path, tmp_path / "out")
