@@ -55,44 +55,53 @@ def points(results: Sequence[Result]) -> dict[str, dict[tuple[int, int], Result]
 
 
 def draw(results: Sequence[Result], path: Path) -> None:
-    """Write the figure to `path`: by images, by steps, and each factor by itself."""
+    """Write the figure to `path`: by images, by steps, and each factor by itself.
+
+    Where all runs have the same number of images, there is no panel of these.
+    """
     from matplotlib.figure import Figure
 
+    found = points(results)
+    several = len({pairs for records in found.values() for pairs, _ in records}) > 1
     figure = Figure(figsize=(10, 6.4), layout="constrained")
-    (images, steps), factors = figure.subplots(2, 2)
-    for color, panel, (word, records) in zip(
-        ("C0", "C1"), factors, points(results).items(), strict=True
-    ):
+    panels = figure.subplot_mosaic([["images" if several else "steps", "steps"], list(found)])
+    steps, factors = panels["steps"], [panels[word] for word in found]
+    for color, panel, (word, records) in zip(("C0", "C1"), factors, found.items(), strict=True):
         if not records:
             panel.set_axis_off()
             continue
-        alike = {pairs: result for (pairs, count), result in records.items() if count == STEPS}
-        for score, line, label in (("r2", "-", "R²"), ("mcc", "--", "MCC")):
-            scores = [result.scores[score] for result in alike.values()]
-            style: dict[str, Any] = {"color": color, "label": f"{word}, {label}"}
-            images.plot([2 * pairs for pairs in alike], scores, line, marker="o", **style)
         for shade, ((pairs, count), result) in enumerate(records.items(), 1):
             plain = word == "contrastive" and not _setting(result, "beyond")
             label = f"{word}, {2 * pairs:,} images, {count:,} steps"
             label += ", no further outputs" if plain else ""
-            style = {"color": color, "linestyle": ":" if plain else "-", "label": label}
-            steps.plot(*_line(result, "r2"), alpha=shade / len(records), **style)
+            style: dict[str, Any] = {"linestyle": ":" if plain else "-", "label": label}
+            steps.plot(*_line(result, "r2"), color=color, alpha=shade / len(records), **style)
         most = list(records.values())[-1]
         for column, factor in enumerate(FACTORS):
             panel.plot(*_line(most, f"r2_{column}"), color=f"C{column}", label=factor.name)
         panel.set(title=f"{word}, most images and steps", xlabel="steps", ylim=(-0.1, 1))
         panel.set_ylabel("R² of a factor")
-    images.set(xscale="log", xlabel="images", xlim=(2 * PAIRS[0] / 1.3, 2 * ALL * 1.3))
-    images.set_xticks(
-        amounts := [2 * pairs for pairs in (*PAIRS, ALL)], [f"{n:,}" for n in amounts]
-    )
-    images.minorticks_off()
-    images.set(ylim=(0, 1), title=f"by images, after {STEPS:,} steps")
+    if several:
+        _draw_images(panels["images"], found)
     steps.set(xlabel="steps", ylabel="R²", ylim=(0, 1), title="by steps")
-    images.legend(frameon=False, fontsize="small")
     steps.legend(frameon=False, fontsize="small")
     [panel for panel in factors if panel.lines][-1].legend(frameon=False, fontsize="small", ncols=2)
     figure.savefig(path, dpi=150)
+
+
+def _draw_images(panel: Any, found: dict[str, dict[tuple[int, int], Result]]) -> None:
+    """Draw scores by the number of images, of runs of equally many steps."""
+    for color, (word, records) in zip(("C0", "C1"), found.items(), strict=True):
+        alike = {pairs: result for (pairs, count), result in records.items() if count == STEPS}
+        for score, line, label in (("r2", "-", "R²"), ("mcc", "--", "MCC")):
+            scores = [result.scores[score] for result in alike.values()]
+            images = [2 * pairs for pairs in alike]
+            panel.plot(images, scores, line, color=color, marker="o", label=f"{word}, {label}")
+    panel.set(xscale="log", xlabel="images", xlim=(2 * PAIRS[0] / 1.3, 2 * ALL * 1.3))
+    panel.set_xticks(amounts := [2 * pairs for pairs in (*PAIRS, ALL)], [f"{n:,}" for n in amounts])
+    panel.minorticks_off()
+    panel.set(ylim=(0, 1), title=f"by images, after {STEPS:,} steps")
+    panel.legend(frameon=False, fontsize="small")
 
 
 def _setting(result: Result, name: str) -> float:
