@@ -125,7 +125,7 @@ def test_the_cost_is_told_without_data_and_what_lacks_says_how_to_make_it(tmp_pa
     done = CliRunner().invoke(benchmark, ["run", "table3/1", "--tier", "paper", "--dry-run"])
     assert done.exit_code == 0, done.output
     assert "steps: 300,000, each 32 pairs (64 images)" in done.output
-    assert "images of 64 px" in done.output and "time: " in done.output
+    assert "rows of 64 px" in done.output and "time: " in done.output
     with pytest.raises(DataError, match=r"sequences\.walkers"):
         pick_tier(EXPERIMENTS["table3/2"], None, {})
 
