@@ -91,6 +91,9 @@ class NearestRows:
         if faiss.get_num_gpus() == 0:
             raise ValueError("`device='cuda'` needs a GPU, and FAISS sees none; use 'cpu'.")
 
+    def to_cpu(self) -> None:
+        """Search on the CPU again."""
+
     def to_bytes(self) -> bytes:
         """Serialise what cannot be rebuilt from the points: nothing, for exact search."""
         return b""
@@ -161,10 +164,14 @@ class IvfRows(NearestRows):
         plain.add(self.points)
         options = faiss.GpuClonerOptions()
         options.allowCpuCoarseQuantizer = True
-        self._resources = faiss.StandardGpuResources()
+        self._resources: Any = faiss.StandardGpuResources()
         self._on_gpu = faiss.index_cpu_to_gpu(self._resources, 0, plain, options)
         self._on_gpu.nprobe = self.settings.probes
         self._gpu_process = os.getpid()
+
+    def to_cpu(self) -> None:
+        """Search on the CPU again, and let go of the card."""
+        self._on_gpu, self._resources, self._gpu_process = None, None, 0
 
     def to_bytes(self) -> bytes:
         """Serialise the index, without the points where it holds codes."""

@@ -141,9 +141,12 @@ class Index:
 
     def to(self, device: str) -> "Index":
         """Search on `"cpu"` or `"cuda"`; returns the index itself."""
-        if choose(DEVICES, device, "device"):
-            for part in self._parts.values():
+        on_gpu = choose(DEVICES, device, "device")
+        for part in self._parts.values():
+            if on_gpu:
                 part.to_gpu()
+            else:
+                part.to_cpu()
         return self
 
     @property

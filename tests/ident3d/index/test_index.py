@@ -323,6 +323,11 @@ def test_forked_workers_leave_the_card_alone(big, monkeypatch):
     monkeypatch.setattr(part, "_gpu_process", os.getpid() + 1)
     found = part.search(data.latents[:5], 1, np.full(5, -1))[1]
     assert found[:, 0].tolist() == [0, 1, 2, 3, 4]
+    part._gpu_process = os.getpid()
+    with pytest.raises(AttributeError):
+        part.search(data.latents[:5], 1, np.full(5, -1))
+    index.to("cpu")
+    assert part.search(data.latents[:5], 1, np.full(5, -1))[1].tolist() == found.tolist()
 
 
 def test_cuda_without_a_gpu_says_so(big):
