@@ -122,9 +122,7 @@ def read_protocol(name: str) -> str:
     return choose({known: known for known in TODAY} | OLD, name, "protocol")
 
 
-def check_embeddings(
-    z_hat: np.ndarray, data: Dataset, protocol: str, ordered: bool = False
-) -> np.ndarray:
+def check_embeddings(z_hat: np.ndarray, data: Dataset, protocol: str, ordered: bool) -> np.ndarray:
     """Return the embeddings of the rows that the protocol scores, or say what does not fit.
 
     They come for all images, in the data's order, or for the scored rows, in the protocol's:

@@ -27,7 +27,7 @@ from ..settings.tiers import TIERS
 from .gradients import autocast, backward, group_rows
 from .loop import Batch, make_optimizer, pick_device
 
-MASKS = (64, 250_000)  # pixels along the sides of a published mask, and about as many of them
+MASKS = (64, 250_000)  # pixels along the sides of a published mask; how many is a guess
 MEASURED = 32  # images of the measured piece
 SHORT = (10, 40)  # steps of trial runs; both have all their evaluations
 FLOAT = 4  # bytes
