@@ -10,7 +10,9 @@ import tarfile
 import time
 
 import pytest
+from click.testing import CliRunner
 
+from ident3d.cli import cli
 from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.exchange import export_parquet, export_webdataset, import_exchanged, writing
@@ -25,6 +27,15 @@ def test_there_and_back(tmp_path, monkeypatch, kind):
     out = round_trip(make_dataset(tmp_path / "data", **KINDS[kind]), tmp_path, "webdataset")
     assert len(list((out / "data").glob("train-*.tar"))) > 3
     assert f"path: data/train-{'[0-9]' * 5}*.tar" in (out / "README.md").read_text()
+
+
+def test_an_export_tells_its_own_layout(tmp_path):
+    data = make_dataset(tmp_path / "data")
+    out = export_webdataset(data.path, tmp_path / "out")
+    command = ["import", str(out), str(tmp_path / "back"), "--compress"]
+    done = CliRunner().invoke(cli, command)
+    assert isinstance(done.exception, ValueError) and "its own layout" in str(done.exception)
+    assert not (tmp_path / "back").exists()
 
 
 @pytest.mark.parametrize("order", [("train", "train-small"), ("train-small", "train")])

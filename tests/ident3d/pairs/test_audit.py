@@ -147,6 +147,8 @@ def test_command_json_and_plot(tmp_path):
     assert plot.read_bytes().startswith(b"\x89PNG")
     still = run("--rows", 500, "--conditional", "fixed", "--pairs", 200, "--plot", plot)
     assert still.exit_code == 0, still.exception
+    by_time = run(tmp_path, "--conditional", "time:1", "--plot", plot)
+    assert by_time.exit_code == 2 and "Pairs by time take neither" in by_time.output
     text = run(*arguments, "--method", "weighted").output
     assert "background_hue" in text
     assert "nearest" not in text
