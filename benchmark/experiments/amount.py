@@ -1,9 +1,11 @@
 """How many images identification takes: R2 and MCC by the number of pairs, beside supervision.
 
 Row 1 of table 4 and its supervised counterpart in the `medium` tier, trained on the first pairs of
-the split for the same number of steps. The lines of 25,000 pairs are table 4's own records.
+the split for the same number of steps. The lines of 25,000 pairs are table 4's own records. The
+last command draws the figure and prints the table of docs/images.md.
 
-ident3d benchmark run amount --tier medium --data DATA --out results
+ident3d benchmark run amount --workers 2 --tier medium --data DATA --out results
+ident3d benchmark controls amount table4/1 --tier medium --data DATA --out results
 ident3d benchmark run table4/1 table4/supervised --set steps=1500 --tier medium --data DATA \
     --out results
 python -m ident3d.benchmark.experiments.amount results docs/figures/amount.png
@@ -32,6 +34,7 @@ assert SIZE is not None  # it is a tier of images
 ALL = SIZE.rows[0]
 PAIRS = (1_250, 3_750, 12_500)  # and all of them, which are rows of table 4
 STEPS = 1_500  # half of what row 1 has: enough to see every factor
+CONTROL = "Control: linear slow features"
 STUDIED = {"1": "contrastive", "supervised": "supervised"}  # row of table 4 -> word
 
 
@@ -54,54 +57,103 @@ def points(results: Sequence[Result]) -> dict[str, dict[tuple[int, int], Result]
     return {word: dict(sorted(records.items())) for word, records in found.items()}
 
 
-def draw(results: Sequence[Result], path: Path) -> None:
-    """Write the figure to `path`: by images, by steps, and each factor by itself.
+def linear_control(results: Sequence[Result]) -> dict[int, Result]:
+    """Return the record of linear slow features on as many pairs, by their number."""
+    found = {}
+    for result in results:
+        family, _, row = result.experiment.partition("/")
+        word, _, pairs = row.partition("/")
+        asked = result.method == CONTROL and result.protocol == HELD_OUT and result.tier == TIER
+        if asked and family == "amount" and word == "contrastive":
+            found[int(pairs)] = result
+        elif asked and result.experiment == "table4/1":
+            found[ALL] = result
+    return dict(sorted(found.items()))
 
-    Where all runs have the same number of images, there is no panel of these.
-    """
+
+def table(results: Sequence[Result]) -> str:
+    """Return the scores by the number of images as Markdown: pairs, supervision, the control."""
+    names = [factor.name.replace("_", " ") for factor in FACTORS]
+    head = ["images", "training", "R²", "MCC", "R² on training rows", *names]
+    lines = [head, ["---"] * len(head)]
+    trained = [(word, _by_images(records)) for word, records in points(results).items()]
+    for word, records in (*trained, ("linear slow features", linear_control(results))):
+        for pairs, result in records.items():
+            scores = result.scores
+            told = [scores["r2"], scores["mcc"], scores.get("r2_train")]
+            cells = ["" if score is None else f"{score:.3f}" for score in told]
+            factors = [round(scores["r2_per_factor"][factor.name], 2) for factor in FACTORS]
+            # 0 is added so that what rounds to nothing has no sign.
+            lines.append([f"{2 * pairs:,}", word, *cells, *(f"{r2 + 0:.2f}" for r2 in factors)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def draw(results: Sequence[Result], path: Path) -> None:
+    """Write the figure to `path`: by images and by steps, the mean and each factor by itself."""
     from matplotlib.figure import Figure
 
     found = points(results)
-    several = len({pairs for records in found.values() for pairs, _ in records}) > 1
-    figure = Figure(figsize=(10, 6.4), layout="constrained")
-    panels = figure.subplot_mosaic([["images" if several else "steps", "steps"], list(found)])
-    steps, factors = panels["steps"], [panels[word] for word in found]
-    for color, panel, (word, records) in zip(("C0", "C1"), factors, found.items(), strict=True):
-        if not records:
-            panel.set_axis_off()
-            continue
-        for shade, ((pairs, count), result) in enumerate(records.items(), 1):
-            plain = word == "contrastive" and not _setting(result, "beyond")
-            label = f"{word}, {2 * pairs:,} images, {count:,} steps"
-            label += ", no further outputs" if plain else ""
-            style: dict[str, Any] = {"linestyle": ":" if plain else "-", "label": label}
-            steps.plot(*_line(result, "r2"), color=color, alpha=shade / len(records), **style)
-        most = list(records.values())[-1]
-        for column, factor in enumerate(FACTORS):
-            panel.plot(*_line(most, f"r2_{column}"), color=f"C{column}", label=factor.name)
-        panel.set(title=f"{word}, most images and steps", xlabel="steps", ylim=(-0.1, 1))
-        panel.set_ylabel("R² of a factor")
-    if several:
-        _draw_images(panels["images"], found)
-    steps.set(xlabel="steps", ylabel="R²", ylim=(0, 1), title="by steps")
-    steps.legend(frameon=False, fontsize="small")
-    [panel for panel in factors if panel.lines][-1].legend(frameon=False, fontsize="small", ncols=2)
+    figure = Figure(figsize=(10, 9.6), layout="constrained")
+    (images, steps), factors_by_images, factors_by_steps = figure.subplots(3, 2)
+    amounts = {word: _by_images(records) for word, records in found.items()}
+    _draw_amounts(images, {**amounts, "linear": linear_control(results)})
+    for color, (word, records) in enumerate(found.items()):
+        _draw_factors(factors_by_images[color], amounts[word])
+        factors_by_images[color].set_title(f"{word}, after {STEPS:,} steps")
+        whole = {count: result for (pairs, count), result in records.items() if pairs == ALL}
+        _draw_curves(steps, whole, word, f"C{color}")
+        panel = factors_by_steps[color]
+        for number, factor in enumerate(FACTORS if whole else ()):
+            curve = _line(whole[max(whole)], f"r2_{number}")
+            panel.plot(*curve, color=f"C{number}", label=factor.name)
+        panel.set(title=f"{word}, {2 * ALL:,} images", xlabel="steps")
+        panel.set(ylabel="R² of a factor", ylim=(-0.1, 1.03))
+    steps.set(xlabel="steps", ylabel="R²", ylim=(0, 1.03), title=f"{2 * ALL:,} images")
+    for panel in (images, steps):
+        panel.legend(frameon=False, fontsize="small")
+    factors_by_steps[-1].legend(frameon=False, fontsize="small", ncols=2)
     figure.savefig(path, dpi=150)
 
 
-def _draw_images(panel: Any, found: dict[str, dict[tuple[int, int], Result]]) -> None:
-    """Draw scores by the number of images, of runs of equally many steps."""
-    for color, (word, records) in zip(("C0", "C1"), found.items(), strict=True):
-        alike = {pairs: result for (pairs, count), result in records.items() if count == STEPS}
-        for score, line, label in (("r2", "-", "R²"), ("mcc", "--", "MCC")):
-            scores = [result.scores[score] for result in alike.values()]
-            images = [2 * pairs for pairs in alike]
-            panel.plot(images, scores, line, color=color, marker="o", label=f"{word}, {label}")
+def _draw_amounts(panel: Any, amounts: dict[str, dict[int, Result]]) -> None:
+    """Draw the mean scores by the number of images: of each training, and of the control."""
+    for color, (word, records) in zip(("C0", "C1", "grey"), amounts.items(), strict=True):
+        for score, style, label in (("r2", "o-", "R²"), ("mcc", "s--", "MCC")):
+            scores = [result.scores[score] for result in records.values()]
+            images = [2 * pairs for pairs in records]
+            panel.plot(images, scores, style, color=color, label=f"{word}, {label}")
+    _scale_images(panel)
+    panel.set(ylabel="R², MCC", ylim=(0, 1.03), title=f"after {STEPS:,} steps")
+
+
+def _draw_curves(panel: Any, whole: dict[int, Result], word: str, color: str) -> None:
+    """Draw R² during training, a line for each number of steps, the longest run the darkest."""
+    for shade, (count, result) in enumerate(whole.items(), 1):
+        plain = word == "contrastive" and not _setting(result, "beyond")
+        label = f"{word}, {count:,} steps{', no further outputs' if plain else ''}"
+        style: dict[str, Any] = {"linestyle": ":" if plain else "-", "label": label}
+        panel.plot(*_line(result, "r2"), color=color, alpha=shade / len(whole), **style)
+
+
+def _by_images(records: dict[tuple[int, int], Result]) -> dict[int, Result]:
+    """Return the records of runs of equally many steps by their number of pairs."""
+    return {pairs: result for (pairs, count), result in records.items() if count == STEPS}
+
+
+def _draw_factors(panel: Any, records: dict[int, Result]) -> None:
+    """Draw every factor's score by the number of images."""
+    for number, factor in enumerate(FACTORS):
+        scores = [result.scores["r2_per_factor"][factor.name] for result in records.values()]
+        panel.plot([2 * pairs for pairs in records], scores, color=f"C{number}", marker="o")
+    _scale_images(panel)
+    panel.set(ylabel="R² of a factor", ylim=(-0.1, 1.03))
+
+
+def _scale_images(panel: Any) -> None:
+    """Put the study's numbers of images under a panel."""
     panel.set(xscale="log", xlabel="images", xlim=(2 * PAIRS[0] / 1.3, 2 * ALL * 1.3))
     panel.set_xticks(amounts := [2 * pairs for pairs in (*PAIRS, ALL)], [f"{n:,}" for n in amounts])
     panel.minorticks_off()
-    panel.set(ylim=(0, 1), title=f"by images, after {STEPS:,} steps")
-    panel.legend(frameon=False, fontsize="small")
 
 
 def _setting(result: Result, name: str) -> float:
@@ -131,4 +183,6 @@ def _experiments() -> Iterator[Experiment]:
 EXPERIMENTS = tuple(_experiments())
 
 if __name__ == "__main__":
-    draw(load_all(sys.argv[1], []), Path(sys.argv[2]))
+    records = load_all(sys.argv[1], [])
+    draw(records, Path(sys.argv[2]))
+    print(table(records))

@@ -89,6 +89,19 @@ def check_command(where, line, allowed=()):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_row_of_a_table_has_its_tables_columns(page):
+    """A row of another table, or a cell too many, would be shown without a word."""
+    columns = None
+    for number, line in enumerate(prose(page).splitlines(), 1):
+        if not line.startswith("|"):
+            columns = None
+            continue
+        cells = len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", line)))
+        columns = columns or cells
+        assert cells == columns, f"{page}, line {number} without its blocks: {line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_python_that_is_not_run_compiles(page):
     for block in blocks(page):
         if block.language == "python" and (block.not_run or block.title or block.wanting):

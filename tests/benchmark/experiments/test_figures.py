@@ -1,8 +1,10 @@
 import pytest
 from ident3d.benchmark.experiments import amount, corners, marginal
+from ident3d.benchmark.results import load_all
 
 from ident3d.errors import DataError
 from ident3d.factors import FACTORS
+from tests.support.pages import ROOT
 from tests.support.samples import record
 
 
@@ -71,7 +73,33 @@ def test_the_amount_figure_joins_the_study_and_table_4(tmp_path):
         ("contrastive", (25_000, 3)): 0.7, ("contrastive", (25_000, 1500)): 0.8,
         ("contrastive", (1250, 1500)): 0.5, ("supervised", (25_000, 1500)): 0.9,
     }  # fmt: skip
+    linear = {"control": True, "method": "Control: linear slow features"}
+    results += [
+        made("table4/1", 0.3, **linear),
+        made("amount/contrastive/1250", 0.25, 1250, **linear),
+        made("amount/supervised/1250", 0.1, 1250, **linear),
+        made("table4/1", 0.1, control=True, method="Control: FastICA"),
+        made("table4/1", 0.1, tier="small", **linear),
+    ]
+    control = amount.linear_control(results)
+    assert {pairs: result.scores["r2"] for pairs, result in control.items()} == {
+        1250: 0.25,
+        25_000: 0.3,
+    }
+    rows = [line.split(" | ")[:3] for line in amount.table(results).splitlines()[2:]]
+    assert rows == [
+        ["| 2,500", "contrastive", "0.500"],
+        ["| 50,000", "contrastive", "0.800"],
+        ["| 50,000", "supervised", "0.900"],
+        ["| 2,500", "linear slow features", "0.250"],
+        ["| 50,000", "linear slow features", "0.300"],
+    ]
     amount.draw(results, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
     with pytest.raises(DataError, match="benchmark run amount"):
         amount.points(results[1:2])
+
+
+def test_the_manual_has_the_table_of_amounts_that_its_records_give():
+    table = amount.table(load_all(ROOT / "docs" / "records" / "medium", []))
+    assert table in (ROOT / "docs" / "images.md").read_text()
