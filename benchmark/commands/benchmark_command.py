@@ -190,7 +190,7 @@ def run(
         click.echo(f"{without} of the rows named have no tier {asked.tier or 'below paper'}.")
     if dry_run:
         for job in todo:
-            state = "goes on" if (job.folder / "checkpoint.safetensors").exists() else "new"
+            state = "goes on" if any(job.folder.glob("checkpoint*.safetensors")) else "new"
             click.echo(f"{job.label}: {state}")
             if job.experiment.plan is not None:
                 click.echo(job.experiment.plan(job.settings, job.tier))

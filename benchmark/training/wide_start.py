@@ -10,6 +10,7 @@ their squares and products change more. Pairs tell which directions these are; n
 import time
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from ..losses import Objective, make_objective
 from ..losses.beyond import OUTPUTS as MORE
 from ..losses.beyond import Beyond
 from ..scoring.controls import slow_directions
-from ..settings.run_settings import FIT, ImageSettings, Loss, Settings, SyntheticSettings
+from ..settings.run_settings import FIT, ImageSettings, Loss, Settings, SyntheticSettings, Training
 from .distributed import here
 from .gradients import autocast
 from .loop import Batch, Batches, pick_device, train
@@ -46,13 +47,14 @@ def train_run(
     The first rank fits the size to the `whole` batches; each trains on its `share` of them, as
     `how` tells `train`. Others than the first, which alone scores, return None.
     """
-    first, kept = here().first, how.get("checkpoint")
-    began = time.monotonic()
-    if settings.training.wide_steps and not (kept and kept.exists()):
-        wide_start(settings, encoder, whole, share)
-    before = time.monotonic() - began
+    first, kept, training = here().first, how.get("checkpoint"), settings.training
+    before = 0.0
+    if training.wide_steps and not (kept and kept.exists()):
+        before = wide_start(settings, encoder, whole, share, kept)
+    if training.wide_steps and training.seconds:
+        training = replace(training, seconds=training.seconds * (1 - _wide_share(training)))
     if settings.model.size == FIT and first:
-        head_of(encoder).resize(fit_size(encoder, objective, whole(0), settings.training))
+        head_of(encoder).resize(fit_size(encoder, objective, whole(0), training))
     trained: nn.Module = encoder
     minimised: nn.Module = objective
     if settings.loss.beyond:
@@ -60,7 +62,7 @@ def train_run(
         minimised = Beyond(objective, settings.model.dim, settings.loss.beyond)
         scored = how["evaluate"]
         how |= {"evaluate": lambda _: scored(encoder)}  # without what training adds
-    history = train(trained, minimised, share, settings.training, before=before, **how)
+    history = train(trained, minimised, share, training, before=before, **how)
     if not first:
         return None
     learned = [value for diagonal in objective.metrics for value in diagonal]
@@ -68,11 +70,18 @@ def train_run(
     return fields | ({"metric": learned} if learned else {})
 
 
-def wide_start(settings: Settings, encoder: nn.Module, whole: Batches, share: Batches) -> None:
+def wide_start(
+    settings: Settings,
+    encoder: nn.Module,
+    whole: Batches,
+    share: Batches,
+    checkpoint: Path | None = None,
+) -> float:
     """Train `encoder` with many outputs for `wide_steps`; leave it with the slowest of them.
 
     Pairs are compared as in row 1 of table 4, in a space without bounds, whatever the model's own:
-    all rows start alike. The first rank alone has the result; training starts with its weights.
+    all rows start alike. The first rank alone has the result; training starts with its weights. It
+    has a checkpoint of its own, beside that of the training. Returns the seconds that it took.
     """
     training = settings.training
     assert training.wide_steps is not None
@@ -83,15 +92,28 @@ def wide_start(settings: Settings, encoder: nn.Module, whole: Batches, share: Ba
     loss = Loss(**{name: getattr(settings.loss, name) for name in names})
     objective = make_objective(loss, OUTPUTS)
     told = replace(
-        training, steps=training.wide_steps, lr=training.wide_lr or training.lr, evaluations=1
+        training,
+        steps=training.wide_steps,
+        lr=training.wide_lr or training.lr,
+        evaluations=1,
+        seconds=training.seconds and training.seconds * _wide_share(training),
     )
     if here().first:
         head.resize(fit_size(wide, objective, whole(0), told))
-    train(wide, objective, share, told, label="wide start")
+    own = checkpoint and checkpoint.with_name(f"{checkpoint.stem}-wide{checkpoint.suffix}")
+    history = train(wide, objective, share, told, checkpoint=own, label="wide start")
+    trained = time.monotonic()
     if here().first:
         found = [_embed(features, batch, settings) for batch in islice(whole(0), BATCHES)]
         anchors, positives = (np.concatenate(views) for views in zip(*found, strict=True))
         _keep(last, anchors, positives, SPREAD[settings.model.space])
+    return history.seconds + time.monotonic() - trained
+
+
+def _wide_share(training: Training) -> float:
+    """Return how much of a run, by steps, is its wide start: as much of a time budget is its."""
+    wide = training.wide_steps or 0
+    return wide / (wide + training.steps)
 
 
 def _parts(encoder: nn.Module) -> tuple[nn.Sequential, nn.Linear]:

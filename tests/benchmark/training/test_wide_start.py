@@ -9,7 +9,7 @@ from ident3d.benchmark.experiments import EXPERIMENTS
 from ident3d.benchmark.losses import make_objective
 from ident3d.benchmark.settings.run_settings import Loss, Model, SyntheticData, SyntheticSettings
 from ident3d.benchmark.settings.run_settings import Training as Told
-from ident3d.benchmark.training.loop import Batch
+from ident3d.benchmark.training.loop import Batch, History
 from ident3d.benchmark.training.wide_start import train_run, wide_start
 from torch import nn
 
@@ -40,6 +40,28 @@ def settings(**training):
         loss=Loss(symmetric=True, negatives="both"),
         training=Told(**told, device="cpu"),
     )
+
+
+def by_step(first):
+    return (next(batches(step)) for step in itertools.count(first))
+
+
+def run(told, source, checkpoint=None):
+    torch.manual_seed(1)
+    encoder = make_encoder(told.model, torch.rand(20, 6), 1.0)
+    objective = make_objective(told.loss, 2)
+
+    def evaluate(scored):
+        assert scored is encoder  # and not what is trained
+        return {"width": scored(torch.zeros(1, 6)).shape[1]}
+
+    how = {"evaluate": evaluate, "checkpoint": checkpoint}
+    return encoder, train_run(told, encoder, objective, source, source, **how)
+
+
+def same_weights(one, other):
+    state = other.state_dict()
+    return all(torch.equal(value, state[name]) for name, value in one.state_dict().items())
 
 
 def test_a_wide_start_leaves_the_slowest_directions_in_the_last_map():
@@ -90,26 +112,40 @@ def test_further_outputs_are_gone_after_training_and_a_run_cut_off_ends_the_same
     told = settings(wide_steps=None, steps=8, evaluations=2, checkpoint_seconds=0)
     told = told.with_(beyond=3.0)
 
-    def run(source, checkpoint=None):
-        torch.manual_seed(1)
-        encoder = make_encoder(told.model, torch.rand(20, 6), 1.0)
-        objective = make_objective(told.loss, 2)
-
-        def evaluate(scored):
-            assert scored is encoder  # and not what is trained
-            return {"width": scored(torch.zeros(1, 6)).shape[1]}
-
-        how = {"evaluate": evaluate, "checkpoint": checkpoint}
-        return encoder, train_run(told, encoder, objective, source, source, **how)
-
-    def by_step(first):
-        return (next(batches(step)) for step in itertools.count(first))
-
-    encoder, fields = run(by_step)
+    encoder, fields = run(told, by_step)
     assert fields["curves"]["width"] == [2, 2]
     with pytest.raises(Killed):
-        run(cut_off(by_step, 5), tmp_path / "c")
-    again, resumed = run(by_step, tmp_path / "c")
+        run(told, cut_off(by_step, 5), tmp_path / "c")
+    again, resumed = run(told, by_step, tmp_path / "c")
     assert resumed["curves"] == fields["curves"]
-    state = again.state_dict()
-    assert all(torch.equal(value, state[name]) for name, value in encoder.state_dict().items())
+    assert same_weights(again, encoder)
+
+
+def test_a_run_cut_off_in_its_wide_start_goes_on_there(tmp_path):
+    told = settings(wide_steps=8, steps=4, checkpoint_seconds=0)
+    asked = []
+
+    def watched(first):
+        asked.append(first)
+        return by_step(first)
+
+    encoder, fields = run(told, by_step)
+    with pytest.raises(Killed):
+        run(told, cut_off(by_step, 5), tmp_path / "c.safetensors")
+    again, resumed = run(told, watched, tmp_path / "c.safetensors")
+    assert 5 in asked  # where it was, and not at 0 again
+    assert resumed["curves"] == fields["curves"]
+    assert same_weights(again, encoder)
+
+
+def test_a_time_budget_is_shared_by_the_wide_start_and_what_follows(monkeypatch):
+    budgets = []
+
+    def noted(encoder, objective, source, told, **how):
+        budgets.append(told.seconds)
+        return History(seconds=1.0)
+
+    monkeypatch.setattr("ident3d.benchmark.training.wide_start.train", noted)
+    _, fields = run(settings(wide_steps=30, steps=70, seconds=10.0), by_step)
+    assert budgets == pytest.approx([3, 7])
+    assert fields["seconds"] >= 1
