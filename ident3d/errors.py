@@ -2,6 +2,7 @@
 
 import difflib
 import errno
+import math
 import operator
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -35,6 +36,13 @@ def whole(value: Any, what: str, least: int = 1, most: int | None = None, why: s
     if number < least or (most is not None and number > most):
         raise ValueError(f"`{what}` must be {limits}; got {value!r}.")
     return number
+
+
+def above_zero(value: float, what: str) -> float:
+    """Return a finite number above 0, or say that it must be one."""
+    if not 0 < value < math.inf:
+        raise ValueError(f"`{what}` must be a finite number above 0; got {value!r}.")
+    return value
 
 
 def hint(names: Iterable[str], name: str) -> str:

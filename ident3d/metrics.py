@@ -85,6 +85,8 @@ def block_mcc(z: np.ndarray, z_hat: np.ndarray, blocks: Sequence[Sequence[int]])
     of AnInfoNCE is not needed to sort it. A block then scores the canonical correlations between
     its factors and its columns, which no invertible linear map inside the block can change. The
     result is the mean over all factors. With one factor in each block it equals Pearson `mcc`.
+    Where `mcc`'s own match gives a block more, as with columns that are nearly copies of each
+    other and together hold one factor, that counts.
 
     Canonical correlations are fitted, so even unrelated columns score about sqrt(block / n).
     """
@@ -101,12 +103,27 @@ def block_mcc(z: np.ndarray, z_hat: np.ndarray, blocks: Sequence[Sequence[int]])
     explained = np.stack(
         [np.linalg.norm(span.T @ columns, axis=0) for span in spans]
     )  # (blocks, k)
-    slots, matched = match_columns(explained[owner])
+    order = list(itertools.chain(*blocks))
+    by_factor = np.abs(factors.T @ columns)[order]
+    return max(
+        _canonical(spans, columns, owner, match_columns(likeness))
+        for likeness in (explained[owner], by_factor)
+    )
+
+
+def _canonical(
+    spans: Sequence[np.ndarray],
+    columns: np.ndarray,
+    owner: np.ndarray,
+    match: tuple[np.ndarray, np.ndarray],
+) -> float:
+    """Return the mean canonical correlation of blocks with the columns that they were given."""
+    slots, matched = match
     total = 0.0
     for block, span in enumerate(spans):
         partner = _orthonormal(columns[:, matched[owner[slots] == block]])
         total += np.linalg.svd(span.T @ partner, compute_uv=False).clip(0, 1).sum()
-    return float(total / z.shape[1])
+    return float(total / len(owner))
 
 
 _METHODS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -109,14 +109,19 @@ class Plan:
             check_columns(self.folder / task.name, self.columns(task, drawn))
 
 
+def check_amount(size: int, shard_size: int) -> None:
+    """Raise ValueError unless so many rows can be put into files of so many."""
+    whole(size, "size", 1, MOST_ROWS)
+    whole(shard_size, "shard_size", max(1, -(-size // MOST_FILES)), MOST_ROWS)
+
+
 def make_plan(root: Path, spec: Spec, size: int, shard_size: int, command: str) -> Plan:
     """Plan `size` rows, continuing or growing what the folder holds. Writes nothing.
 
     Files already begun keep their rows; `shard_size` is for new ones.
     """
     check_split_name(spec.split)
-    whole(size, "size", 1, MOST_ROWS)
-    whole(shard_size, "shard_size", max(1, -(-size // MOST_FILES)), MOST_ROWS)
+    check_amount(size, shard_size)
     plan = Plan(root, spec, spec.description(command), ())
     if begun := _begun(root, spec.split):
         refuse_differences(plan.folder, begun["description"], plan.description.to_record())

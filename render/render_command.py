@@ -21,12 +21,13 @@ from ident3d.factors import as_latents
 from ident3d.outside import read_npy
 from ident3d.progress import Tracker, duration
 from ident3d.scale.job_array import SLURM, parse_share, sbatch_script
+from ident3d.shards.manifest import check_split_name
 
 from .build import Build
 from .cluster import render_on_cluster
-from .devices import DEVICES, count_cores, find_slots
+from .devices import DEVICES, MOST_WORKERS, count_cores, find_slots
 from .estimate import Estimate, estimate, find_occupancy
-from .plan import Plan, ShardTask, begin, declare, make_plan
+from .plan import Plan, ShardTask, begin, check_amount, declare, make_plan
 from .presets import PRESETS, quality
 from .scene import HUES
 from .spec import Spec
@@ -133,6 +134,10 @@ def render(options: RenderOptions, out: Path, only_estimate: bool, as_json: bool
 def slurm_script(options: RenderOptions, out: Path, size: int) -> str:
     """Write the job array that renders what was asked for; its last task checks every byte."""
     assert options.slurm is not None
+    check_split_name(options.split)
+    check_amount(size, options.shard_size)
+    if isinstance(options.workers, int):
+        whole(options.workers, "workers", 1, MOST_WORKERS)
     words = typed_words(without=("slurm", "shard"))
     return sbatch_script(
         "ident3d-render",

@@ -22,7 +22,7 @@ from ident3d.commands.options import (
     table,
     typed_words,
 )
-from ident3d.errors import DataError
+from ident3d.errors import DataError, above_zero
 from ident3d.scale.job_array import SLURM, parse_share, sbatch_script
 
 from .row_options import RowOptions, ids_argument, show_scores
@@ -169,6 +169,8 @@ def run(
         raise ValueError("`--ray`, `--workers`: leave them out with torchrun, which shares a run.")
     if gpus is not None and not (ray or slurm):
         raise ValueError("`--gpus` is for `--ray` and `--slurm`; here a run takes the first card.")
+    if gpus:
+        above_zero(gpus, "gpus")
     out, (jobs, without) = asked.out, jobs_of(asked, ids)
     index, shares = parse_share(shard)
     if slurm:

@@ -34,6 +34,8 @@ def write_tensors(
 
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read the state and the tensors of a file of some kind."""
+    if not path.exists():
+        raise DataError(f"There is no {path}.")
     try:
         open_plain(path).close()
         with safe_open(path, framework="pt") as file:

@@ -1,5 +1,6 @@
 """`ident3d download NAME OUT`."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def download(name: str, out: Path, split: str | None, url: str | None, as_json: 
     for file in files if not as_json else []:
         click.echo(f"{file.path}: {file.note}", err=not file.right)
         if file.right:
-            click.echo(f"  next: ident3d import {file.path} {out / name}")
+            words = ["ident3d", "import", str(file.path), str(out / name)]
+            click.echo(f"  next: {shlex.join(words)}")
     if not all(file.right for file in files):
         sys.exit(1)

@@ -68,8 +68,8 @@ def _text(record: dict[str, Any]) -> str:
 def _parts(parts: list[dict[str, Any]]) -> list[str]:
     """One line for the whole set, or one for each class."""
     lines = []
-    for number, part in enumerate(parts):
-        name = "search    " if len(parts) == 1 else f"class {number:<4}"
+    for part in parts:
+        name = "search    " if len(parts) == 1 else f"class {part['class']:<4}"
         if part["kind"] == "exact":
             text = f"exact search: {part['rows']:,} rows are too few to need an index"
         else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import DataError, whole
+from ..errors import DataError, above_zero, whole
 from ..progress import duration, size
 from ..scale.forecast import Forecast, Site, Work, forecast, nodes_that_fill
 from .options import echo, examples, json_option, option, options_of, table
@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # neither is needed to read figures that are given
 
 # Of one Blender on the CPU, where nothing is measured: 0.9 s of a core, 0.39 GB at 224 px.
 START, MEMORY = 1.0, 0.4e9
+MOST_WORKERS = 1_000_000  # of all machines together
 AHEAD = 4  # files for every node: none waits long for the last
 
 
@@ -37,7 +38,7 @@ class SiteOptions:
         words = [word.strip() for word in self.workers.split(",")]
         if not all(word.isdigit() and int(word) for word in words):
             raise ValueError(f"`workers` must be numbers such as 1,8,64; got {self.workers!r}.")
-        return [int(word) for word in words]
+        return [whole(int(word), "workers", 1, MOST_WORKERS) for word in words]
 
     def site(self, start: float) -> Site:
         """Return the site, its disk measured in the working directory if it was not given."""
@@ -49,9 +50,9 @@ class SiteOptions:
             if found.facts is None:
                 raise DataError(f"The disk cannot be measured ({found.detail}); give --disk-speed.")
             speed = found.facts["write_bytes_per_second"] / 1e6
-        if speed <= 0 or self.lost_per_day < 0:
-            raise ValueError("`disk_speed` must be above 0, and `lost_per_day` 0 or more.")
-        return Site(start, speed * 1e6, self.lost_per_day)
+        if self.lost_per_day:
+            above_zero(self.lost_per_day, "lost_per_day")
+        return Site(start, above_zero(speed, "disk_speed") * 1e6, self.lost_per_day)
 
 
 @dataclass(frozen=True)
@@ -178,10 +179,10 @@ def benchmark(
 
 def _files(options: RenderPlan) -> list[int]:
     """Return the rows of every file."""
-    from ident3d.render.plan import shard_rows
+    from ident3d.render.plan import check_amount, shard_rows
 
-    if min(options.size, options.shard_size, options.per_node) < 1:
-        raise ValueError("`size`, `shard_size` and `per_node` must be 1 or more.")
+    check_amount(options.size, options.shard_size)
+    whole(options.per_node, "per_node", 1, MOST_WORKERS)
     counts = shard_rows(0, options.size, options.shard_size)
     return [rows for rows in counts for _ in range(1 + options.pairs)]
 
@@ -195,8 +196,7 @@ def _rendering(options: RenderPlan) -> dict[str, Any]:
 
     spec = Spec(quality(options.preset, options.resolution), resolution=options.resolution)
     if options.seconds_per_image is not None:
-        if options.seconds_per_image <= 0:
-            raise ValueError("`seconds_per_image` must be above 0.")
+        above_zero(options.seconds_per_image, "seconds_per_image")
         raw = 3.0 * options.resolution**2 + 48
         trial = Trial(START, options.seconds_per_image, 0.0, raw, MEMORY)
         words = f"{options.seconds_per_image:g} s an image and worker, as given."
@@ -216,7 +216,7 @@ def _costs(jobs: "Sequence[Job]", seconds: float | None) -> "list[Cost]":
     from ident3d.benchmark.training.cost import Cost, run_cost
 
     if seconds is not None:
-        return [Cost(seconds, 0.0, 0.0)] * len(jobs)
+        return [Cost(above_zero(seconds, "seconds_per_run"), 0.0, 0.0)] * len(jobs)
     known: dict[str, Cost] = {}
     for job in jobs:
         name = f"{job.experiment.id} {plain(job.settings)}"

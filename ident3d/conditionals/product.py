@@ -50,8 +50,10 @@ class Product(Conditional):
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def _key(self) -> tuple[str, tuple[Factor, ...]]:
-        return str(self), self.factors
+    def _key(self) -> tuple[tuple[str, ...], tuple[Factor, ...]]:
+        """What moves each factor: in whatever order and by whatever names it was written."""
+        movers = {column: str(part) for part, selected in self._members for column in selected}
+        return tuple(movers[column] for column in sorted(movers)), self.factors
 
     def check(self, dim: int) -> None:
         """Raise ValueError unless there are as many dimensions as factors."""

@@ -156,11 +156,11 @@ class Index:
 
     def summary(self) -> dict[str, Any]:
         """Describe the index and its certificate as plain values."""
-        parts = self._parts.values()
+        parts = self._parts
         return {
             "kind": "exact" if self.exact else "ivf-hnsw",
-            "rows": sum(len(part.points) for part in parts),
-            "parts": [part.describe() for part in parts],
+            "rows": sum(len(part.points) for part in parts.values()),
+            "parts": [{"class": label, **part.describe()} for label, part in parts.items()],
             "certificate": asdict(self.certificate),
         }
 

@@ -154,7 +154,8 @@ def _set_up(
     Exact pairs need no look-up: None.
     """
     ready: dict[str, Lookup | None] = {}
-    k = min(NEIGHBOURS, len(data.latents) - 1)
+    labels = np.zeros(len(data.latents)) if data.classes is None else data.classes
+    k = min(NEIGHBOURS, int(np.unique(labels, return_counts=True)[1].min()) - 1)
     for method in methods or AUDITED:
         choose(dict.fromkeys(AUDITED), method, "methods")
         try:

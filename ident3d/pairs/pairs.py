@@ -213,10 +213,12 @@ def as_conditional(
 
 def choose_method(data: PairData, conditional: Conditional, method: str | None) -> str:
     """Check a method against what the data offers; None for the default."""
-    rendered = None if data.pairs is None else str(parse(data.pairs.conditional, data.factors))
+    rendered = None if data.pairs is None else parse(data.pairs.conditional, data.factors)
+    # Texts are compared too: a width with more digits than are written was rendered as such.
+    offered = rendered == conditional or str(rendered) == str(conditional)
     if method is None:
         by_time = "time" if isinstance(conditional, ByTime) else "nearest"
-        return "exact" if rendered == str(conditional) else by_time
+        return "exact" if offered else by_time
     choose(METHODS, method, "method")
     if (method == "time") != isinstance(conditional, ByTime):
         raise ValueError(
@@ -228,7 +230,7 @@ def choose_method(data: PairData, conditional: Conditional, method: str | None) 
             "`method` 'exact' needs rendered positives, and this data has none; "
             "`ident3d render --pairs` makes them."
         )
-    if method == "exact" and rendered != str(conditional):
+    if method == "exact" and not offered:
         raise ValueError(
             f"`method` 'exact' serves the rendered conditional {rendered}, not {conditional}; "
             "use 'nearest' or 'weighted'."

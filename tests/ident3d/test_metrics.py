@@ -132,6 +132,12 @@ def test_blocks_forgive_rotations_inside_and_only_inside():
     assert block_mcc(z, z @ rotation(6), [range(6)]) == pytest.approx(1)
 
 
+def test_copies_of_a_column_do_not_cost_a_block_its_other_factor():
+    z = normals(400, 3)
+    near = [z[:, 0], z[:, 0] + 1e-3 * normals(400, 1, seed=1)[:, 0], z[:, 1] + 0.1, z[:, 2]]
+    assert block_mcc(z, np.column_stack(near), [[0, 1], [2]]) == pytest.approx(1)
+
+
 def test_blocks_of_one_are_mcc():
     z = normals(50, 4)
     z_hat = z @ normals(4, 5, seed=1) + normals(50, 5, seed=2)

@@ -176,6 +176,9 @@ def test_estimate_writes_nothing(tmp_path):
         (["--size", 5, "--shard", "3/2"], 2, "I from 1 to N"),
         (["--size", 5, "--pairs", "normal:x"], 2, "normal"),
         (["--size", 5, "--split", "a/b"], 2, "`split`"),
+        (["--size", 5, "--slurm", 2, "--shard-size", 0], 2, "`shard_size` must be between 1 and"),
+        (["--size", -5, "--slurm", 2], 2, "`size` must be between 1 and"),
+        (["--size", 5, "--slurm", 2, "--split", "a/b"], 2, "`split`"),
         (["--latents", __file__], 1, "not an array of numbers"),
     ],
 )

@@ -134,6 +134,7 @@ def test_shares_make_the_whole(tmp_path):
     ("words", "rule"),
     [
         (["--gpus", "0.5"], "`--gpus` is for `--ray` and `--slurm`"),
+        (["--gpus", "inf", "--slurm", "3"], "`gpus` must be a finite number above 0"),
         (["--shard", "3/2"], "`shard` must be I/N"),
         (["--ray", "127.0.0.1:1"], "No Ray cluster at '127.0.0.1:1'"),
     ],

@@ -180,6 +180,8 @@ def test_other_tensors_and_other_files_are_refused(tmp_path):
         path.write_bytes(content)
         with pytest.raises(DataError, match="no encoder of this version"):
             read_trained(path)
+    with pytest.raises(DataError, match="There is no"):
+        read_trained(tmp_path / "gone.safetensors")
     write_tensors(path, "checkpoint", state, tensors)
     with pytest.raises(DataError, match="no encoder of this version"):
         read_trained(path)

@@ -91,16 +91,32 @@ def test_an_image_is_measured_by_rendering_some(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "rule"),
     [
-        (["--size", 0], "must be 1 or more"),
+        (["--size", 0], "`size` must be between 1 and"),
+        (["--size", 10**11], "`size` must be between 1 and"),
+        (["--size", 5, "--per-node", "0"], "`per_node` must be between 1"),
         (["--size", 5, "--workers", "1,x"], "`workers` must be numbers such as 1,8,64"),
         (["--size", 5, "--workers", "0"], "`workers` must be numbers"),
-        (["--size", 5, "--disk-speed", "0"], "`disk_speed` must be above 0"),
-        (["--size", 5, "--lost-per-day", "-0.9"], "`lost_per_day` 0 or more"),
+        (["--size", 5, "--disk-speed", "0"], "`disk_speed` must be a finite number above 0"),
+        (["--size", 5, "--disk-speed", "nan"], "`disk_speed` must be a finite number above 0"),
+        (["--size", 5, "--workers", "9" * 12], "`workers` must be between 1 and"),
+        (["--size", 5, "--lost-per-day", "-0.9"], "`lost_per_day` must be a finite number"),
         (["--size", 5, "--resolution", "-5"], "`resolution` must be between 8 and 8192"),
         (["--size", 5, "--preset", "best"], "`preset` must be one of"),
-        (["--size", 5, "--seconds-per-image", "0"], "`seconds_per_image` must be above 0"),
+        (["--size", 5, "--seconds-per-image", "0"], "`seconds_per_image` must be a finite number"),
+        (
+            ["--size", 5, "--seconds-per-image", "inf"],
+            "`seconds_per_image` must be a finite number",
+        ),
     ],
 )
 def test_wrong_use_is_one_sentence(words, rule):
     done = invoke("render", *GIVEN, *words)
     assert isinstance(done.exception, ValueError) and rule in str(done.exception)
+
+
+@pytest.mark.parametrize("seconds", ["0", "-5", "inf", "nan"])
+def test_a_run_takes_some_time(seconds):
+    words = ["table1/1", "--seconds-per-run", seconds, "--disk-speed", "100"]
+    done = invoke("benchmark", *words)
+    assert isinstance(done.exception, ValueError)
+    assert "`seconds_per_run` must be a finite number above 0" in str(done.exception)

@@ -157,6 +157,17 @@ def test_product_log_density_is_the_sum_of_its_parts():
     assert product.log_density(x, z) == pytest.approx(parts)
 
 
+def test_products_are_equal_however_they_are_written():
+    written = parse("x=normal:0.1,y=laplace:0.2")
+    assert (
+        written
+        == parse("y=laplace:0.2,x=normal:0.1")
+        == parse("y=laplace:0.2,x=normal:0.1,z=fixed")
+    )
+    assert hash(written) == hash(parse("y=laplace:0.2,x=normal:0.1"))
+    assert written != parse("x=laplace:0.2,y=normal:0.1")
+
+
 def test_factors_not_named_stay_where_they_are():
     drawn = parse("x=normal:0.1").sample(np.zeros((5, 10)), np.random.default_rng(0))
     assert (drawn != 0).all(axis=0).tolist() == [True] + [False] * 9

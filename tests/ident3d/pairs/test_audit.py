@@ -169,3 +169,11 @@ def test_command_refuses(arguments, match):
     result = run(*arguments)
     assert result.exit_code != 0
     assert match in result.output + str(result.exception)
+
+
+def test_small_classes_are_audited_with_as_many_neighbours_as_they_have():
+    data = make_data(40, classes=np.arange(40) % 4)
+    assert [m.method for m in audit(data, "normal:0.2", pairs=100).methods] == [
+        "nearest",
+        "weighted",
+    ]

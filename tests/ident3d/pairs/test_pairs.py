@@ -396,3 +396,11 @@ def test_hard_negatives_need_a_third_row():
 def test_a_batch_needs_a_row():
     with pytest.raises(ValueError, match="`n` must be at least 1"):
         Pairs(make_data(50), Normal(0.1), 0).batch(0)
+
+
+@pytest.mark.parametrize(
+    "written", ["y=laplace:0.2,x=normal:0.1", "x=normal:0.1,y=laplace:0.2,z=fixed"]
+)
+def test_what_was_rendered_is_served_however_it_is_written(written):
+    data = latent_data(100, rendered="x=normal:0.1,y=laplace:0.2")
+    assert Pairs(data, written, seed=0).method == "exact"
