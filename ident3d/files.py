@@ -97,6 +97,12 @@ def remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
+def remove_partials(path: Path) -> None:
+    """Remove what killed processes left of writing `path`; for whoever holds the lock on it."""
+    for partial in path.parent.glob(f".{path.name}.*.partial"):
+        remove(partial)
+
+
 def settle(path: Path) -> None:
     """Bring a file and its name to the disk, where an earlier process may not have come to it."""
     _sync(path)

@@ -13,7 +13,7 @@ from ident3d.files import Lock
 from ident3d.outside import read_sealed, write_sealed
 from ident3d.shards import MANIFEST, Description, ShardWriter, read_manifest, shard_name
 from ident3d.shards.contents import Columns, check_columns
-from ident3d.shards.manifest import check_split_name, write_manifest_locked
+from ident3d.shards.manifest import check_no_others, check_split_name, write_manifest_locked
 from ident3d.shards.reader import read_columns
 
 from .spec import Spec
@@ -74,6 +74,11 @@ class Plan:
     def count(self, tasks: list[ShardTask]) -> tuple[int, int]:
         """Count the images of some files, and those of the finished ones among them."""
         return sum(task.rows for task in tasks), sum(t.rows for t in tasks if self.done(t))
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all its files."""
+        return [task.name for task in self.tasks()]
 
     @property
     def kept(self) -> Path:
@@ -154,6 +159,7 @@ def begin(root: Path, spec: Spec, size: int, shard_size: int, command: str) -> P
     root.mkdir(parents=True, exist_ok=True)
     with Lock(root / ".lock", wait=True):  # the one that `write_manifest` takes
         plan = make_plan(root, spec, size, shard_size, command)
+        check_no_others(plan.folder, plan.names)  # before hours of rendering, not after them
         plan.kept.parent.mkdir(parents=True, exist_ok=True)
         record = {"description": plan.description.to_record(), "counts": list(plan.counts)}
         if not plan.kept.exists() or record != _begun(root, spec.split):
@@ -170,7 +176,7 @@ def declare(plan: Plan) -> bool:
         if begun is not None and sum(begun["counts"]) > sum(plan.counts):
             # A larger run declares the whole, and needs its `.work` until then.
             return not plan.kept.exists()
-        write_manifest_locked(plan.root, plan.spec.split, plan.description)
+        write_manifest_locked(plan.root, plan.spec.split, plan.description, plan.names)
     return True
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from ..dataset import Dataset
 from ..errors import DataError
 from ..outside import read_sealed, write_sealed
-from ..shards import Description, check_split_name
+from ..shards import Description, check_split_name, shard_name
+from ..shards.manifest import split_entry
 from ..shards.reader import is_compressed
 
 RECORD = "ident3d.json"
@@ -33,7 +34,10 @@ def files_of(split: str, ending: str) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a data set, with its rendered positive where there is one; images are PNG."""
+    """One row of a data set, with its rendered positive where there is one; images are PNG.
+
+    Files from outside may hold anything: what is no whole number or no bytes raises ValueError.
+    """
 
     row: int
     latents: np.ndarray
@@ -41,6 +45,13 @@ class Row:
     label: int | None = None
     positive_latents: np.ndarray | None = None
     positive: bytes | None = None
+
+    def __post_init__(self) -> None:
+        for number in (self.row, 0 if self.label is None else self.label):
+            if _whole(number) < 0 or number >= 1 << 63:
+                raise ValueError(f"{number} is no number of a row or class")
+        if not isinstance(self.image, bytes) or not isinstance(self.positive, bytes | None):
+            raise ValueError("an image is not bytes")
 
 
 @dataclass(frozen=True)
@@ -55,13 +66,20 @@ class Split:
     files: tuple[dict[str, Any], ...]  # name, rows, sha256
 
     @classmethod
-    def of(cls, data: Dataset, files: list[dict[str, Any]]) -> "Split":
+    def of(cls, data: Dataset, fingerprint: str, files: list[dict[str, Any]]) -> "Split":
         """Describe a split that was written to some files."""
         shards = tuple(file["rows"] for file in data.files() if file["name"].startswith("shard"))
         compressed = is_compressed(data.path / data.files()[0]["name"])
-        return cls(
-            data.description, data.resolution, shards, compressed, data.fingerprint, tuple(files)
-        )
+        return cls(data.description, data.resolution, shards, compressed, fingerprint, tuple(files))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What each shard's rows are stored as: images, and their positives where there are any."""
+        return ("shard",) if self.description.pairs is None else ("shard", "pairs")
+
+    def shard_names(self) -> list[str]:
+        """Name the shards that an import makes of it."""
+        return [shard_name(n, kind) for n in range(len(self.shards)) for kind in self.kinds]
 
     def to_record(self) -> dict[str, Any]:
         """Give the plain JSON form."""
@@ -70,15 +88,15 @@ class Split:
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "Split":
         """Read the plain JSON form; raises KeyError, TypeError or ValueError on a foreign one."""
-        height, width, channels = map(int, record["resolution"])
+        height, width, channels = map(_whole, record["resolution"])
         files: tuple[dict[str, Any], ...] = tuple(
-            {"name": str(f["name"]), "rows": int(f["rows"]), "sha256": str(f["sha256"])}
+            {"name": str(f["name"]), "rows": _whole(f["rows"]), "sha256": str(f["sha256"])}
             for f in record["files"]
         )
         split = cls(
             Description.from_record(record["description"]),
             (height, width, channels),
-            tuple(map(int, record["shards"])),
+            tuple(map(_whole, record["shards"])),
             bool(record["compressed"]),
             str(record["fingerprint"]),
             files,
@@ -88,9 +106,28 @@ class Split:
         sizes_fit = 0 < height <= 4096 and 0 < width <= 4096 and channels == 3
         if not files or not names_are_plain or not sizes_fit or min(split.shards) < 1:
             raise ValueError("a name or size is not of its form")
+        if None in split.description.settings.values():
+            raise ValueError("a setting is null")
         if sum(split.shards) != rows:
             raise ValueError(f"{rows} rows in files, {sum(split.shards)} in shards")
         return split
+
+
+def imported_fingerprint(data: Dataset) -> str:
+    """Give the fingerprint that a split has once it is imported: its own, but for format 1.
+
+    Data of format 1 has one over its files, which an import makes in the present format.
+    """
+    if data.content:
+        return data.fingerprint
+    root, split = data.path.parent, data.split
+    return Dataset(root, split, split_entry(root, split, data.description)).fingerprint
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise ValueError(f"{value!r:.40} is no whole number")
+    return value
 
 
 def read_record(root: Path) -> dict[str, Split]:

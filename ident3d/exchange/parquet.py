@@ -38,7 +38,7 @@ def read_parquet(path: Path, images: bool = True) -> Iterator[Row]:
             for batch in file.iter_batches(_GROUP, columns=wanted):
                 for record in batch.to_pylist():
                     yield _row(record)
-    except (arrow.ArrowException, OSError, KeyError, TypeError) as error:
+    except (arrow.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} is damaged or not of ident3d's form ({error}).") from None
 
 

@@ -10,10 +10,12 @@ import numpy as np
 
 from ..dataset import Dataset
 from ..errors import DataError, choose
-from ..files import file_digest
+from ..factors import as_latents
+from ..files import Lock, file_digest
 from ..progress import progress
 from ..published.png import decode_png
-from ..shards import MANIFEST, ShardWriter, read_manifest, shard_name, write_manifest
+from ..shards import MANIFEST, ShardWriter, read_manifest, shard_name
+from ..shards.manifest import check_free, check_no_others, split_entry, write_manifest_locked
 from .layout import FOLDER, RECORD, Row, Split, read_record
 from .parquet import read_parquet
 from .tars import read_tar
@@ -37,15 +39,22 @@ def import_exchanged(
     if split is not None:
         splits = {split: choose(splits, split, "split")}
     for name, exported in splits.items():
-        if (out / MANIFEST).exists() and name in (known := read_manifest(out)["splits"]):
-            if known[name]["description"] != exported.description.to_record():
-                raise DataError(f"{out / name} holds other data; import to another folder.")
-            there = Dataset(out, name, known[name])
-            if all((there.path / file["name"]).exists() for file in there.files()):
-                continue
-        _check_files(source, exported)
-        _import(source, out, name, exported)
+        if not _is_imported(out, name, exported):
+            check_free(out / name, exported.shard_names())
+            _check_files(source, exported)
+            _import(source, out, name, exported)
     return list(splits)
+
+
+def _is_imported(out: Path, name: str, split: Split) -> bool:
+    """Tell whether a split is there, and whole; one of other content is refused."""
+    known = read_manifest(out)["splits"].get(name) if (out / MANIFEST).exists() else None
+    if known is None:
+        return False
+    there = Dataset(out, name, known)
+    if there.fingerprint != split.fingerprint:
+        raise DataError(f"{there.path} holds other data; import to another folder.")
+    return all((there.path / file["name"]).exists() for file in there.files())
 
 
 def _check_files(source: Path, split: Split) -> None:
@@ -69,7 +78,20 @@ def _import(source: Path, out: Path, name: str, split: Split) -> None:
                 raise DataError(f"{source} holds fewer rows than it says; download it again.")
             _write_shard(out / name, number, split, known, images)
             bar.update(count)
-    write_manifest(out, name, split.description)
+    with Lock(out / ".lock", wait=True):  # what is checked is what is declared
+        check_no_others(out / name, split.shard_names())
+        _check_promise(source, out, name, split)
+        write_manifest_locked(out, name, split.description)
+
+
+def _check_promise(source: Path, out: Path, name: str, split: Split) -> None:
+    """Compare the shards with what the record says of them, before they are declared."""
+    made = Dataset(out, name, split_entry(out, name, split.description))
+    if made.fingerprint != split.fingerprint or len(np.unique(made.rows)) < len(made.rows):
+        raise DataError(
+            f"{source} holds other rows than its {RECORD} promises; export or download it again, "
+            f"and remove {made.path}, which is not whole."
+        )
 
 
 def _read(paths: list[Path], images: bool) -> Iterator[Row]:
@@ -80,19 +102,15 @@ def _read(paths: list[Path], images: bool) -> Iterator[Row]:
 def _write_shard(
     folder: Path, number: int, split: Split, known: list[Row], rows: Iterator[Row]
 ) -> None:
-    paired = split.description.pairs is not None
-    kinds = ("shard", "pairs") if paired else ("shard",)
-    labels = None if split.description.class_names is None else _labels(known)
+    names = split.description.class_names
+    labels = None if names is None else _labels(known, len(names))
     with ExitStack() as stack:
         writers = []
-        for kind in kinds:
-            latents = [r.latents if kind == "shard" else r.positive_latents for r in known]
-            if any(values is None for values in latents):
-                raise DataError(f"{folder} would lack positives: a row comes without one.")
+        for kind in split.kinds:
             writer = ShardWriter(
                 folder / shard_name(number, kind),
                 np.array([row.row for row in known]),
-                np.stack(latents),  # type: ignore[arg-type]  # none is None, as checked
+                _latents(known, kind, split),
                 split.resolution,
                 split.description,
                 split.compressed,
@@ -107,7 +125,19 @@ def _write_shard(
             writer.finish()
 
 
-def _labels(known: list[Row]) -> np.ndarray:
-    if any(row.label is None for row in known):
-        raise DataError("A row comes without its class; export the data again.")
+def _latents(known: list[Row], kind: str, split: Split) -> np.ndarray:
+    found = [row.latents if kind == "shard" else row.positive_latents for row in known]
+    given = [latents for latents in found if latents is not None]
+    if len(given) < len(found):
+        raise DataError("A row comes without its positive; export it again.")
+    try:
+        return as_latents(np.stack(given), split.description.factors)
+    except ValueError as error:
+        said = str(error).rstrip(".")
+        raise DataError(f"The latents of a row are not of its factors ({said}).") from None
+
+
+def _labels(known: list[Row], classes: int) -> np.ndarray:
+    if any(row.label is None or row.label >= classes for row in known):
+        raise DataError(f"A row comes without its class, 0 to {classes - 1}; export it again.")
     return np.array([row.label for row in known])

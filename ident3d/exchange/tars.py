@@ -62,7 +62,7 @@ def _row(path: Path, key: str, parts: dict[str, bytes]) -> Row:
         about = parse_json(parts["json"])
         positive = parts.get("positive.latents.npy")
         return Row(
-            int(about["row"]),
+            about["row"],
             parse_npy(parts["latents.npy"], "latents.npy"),
             parts["png"],
             about.get("class"),

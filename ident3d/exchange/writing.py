@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,21 @@ import numpy as np
 
 from ..dataset import Dataset, load
 from ..errors import DataError
-from ..files import Lock, atomic, file_digest, remove, write_bytes
+from ..files import Lock, atomic, file_digest, remove, remove_partials, write_bytes
 from ..outside import read_sealed, write_sealed
 from ..progress import progress
 from ..published.png import THREADS, write_png
 from .card import card
-from .layout import FOLDER, RECORD, Row, Split, files_of, read_record, write_record
+from .layout import (
+    FOLDER,
+    RECORD,
+    Row,
+    Split,
+    files_of,
+    imported_fingerprint,
+    read_record,
+    write_record,
+)
 from .parquet import write_parquet
 from .tars import write_tar
 
@@ -44,36 +53,59 @@ def _export(data: Dataset, out: Path, ending: str, write: Writer) -> Path:
         if any(not file["name"].endswith(ending) for s in splits.values() for file in s.files):
             raise DataError(f"{out} holds an export in another format; export to another folder.")
         known = splits.get(data.split)
-        if known is not None and known.fingerprint == data.fingerprint:
-            return out
-        mark = out / FOLDER / f".{data.split}-{data.fingerprint[:16]}"
+        fingerprint = imported_fingerprint(data)
+        mark = out / FOLDER / f".{data.split}-{fingerprint[:16]}"
+        for path in (out / "README.md", out / RECORD, mark):
+            remove_partials(path)
+        if known is not None and known.fingerprint == fingerprint:
+            if (out / "README.md").exists() and _are_whole(mark.parent, known.files):
+                remove(mark)  # a kill may have come before it went
+                return out
+            counts = [file["rows"] for file in known.files]
+            write_sealed(mark, {file["name"]: file["sha256"] for file in known.files})
+        else:
+            counts = _rows_per_file(data)
         others = [*(out / FOLDER).glob(files_of(data.split, "*"))]
         if others and not mark.exists():
             raise DataError(f"{out} holds other data of split {data.split!r}; remove it first.")
         if not mark.exists():
             write_sealed(mark, {})  # whose files these are, until the record tells
-        files = _write_files(data, mark, ending, write)
-        splits[data.split] = Split.of(data, files)
+        files = _write_files(data, counts, mark, ending, write)
+        splits[data.split] = Split.of(data, fingerprint, files)
         write_bytes(out / "README.md", card(splits, ending).encode())
         write_record(out, splits)
         remove(mark)
     return out
 
 
-def _write_files(data: Dataset, mark: Path, ending: str, write: Writer) -> list[dict[str, Any]]:
+def _are_whole(folder: Path, files: Iterable[dict[str, Any]]) -> bool:
+    return all(_has(folder / file["name"], file["sha256"]) for file in files)
+
+
+def _has(path: Path, digest: str | None) -> bool:
+    return path.exists() and file_digest(path) == digest
+
+
+def _rows_per_file(data: Dataset) -> list[int]:
+    per_image = int(np.prod(data.resolution)) * (1 if data.pairs is None else 2)
+    size = max(1, _FILE_BYTES // per_image)
+    return [min(size, len(data) - start) for start in range(0, len(data), size)]
+
+
+def _write_files(
+    data: Dataset, counts: list[int], mark: Path, ending: str, write: Writer
+) -> list[dict[str, Any]]:
     """Write the files that are not there yet; the mark notes the digests of those that are."""
     try:
         noted = read_sealed(mark)
     except ValueError:  # empty in earlier versions, or damaged: nothing tells which are whole
         noted = {}
-    per_image = int(np.prod(data.resolution)) * (1 if data.pairs is None else 2)
-    size = max(1, _FILE_BYTES // per_image)
     files = []
     with progress(len(data), "exporting", unit="image") as bar:
-        for number, start in enumerate(range(0, len(data), size)):
-            numbers = np.arange(start, min(start + size, len(data)))
+        for number, numbers in enumerate(np.split(np.arange(len(data)), np.cumsum(counts)[:-1])):
             path = mark.parent / f"{data.split}-{number:05d}.{ending}"
-            if not path.exists() or noted.get(path.name) != file_digest(path):
+            remove_partials(path)
+            if not _has(path, noted.get(path.name)):
                 with atomic(path) as partial:
                     write(partial, data, _rows(data, numbers))
                     noted[path.name] = file_digest(partial)

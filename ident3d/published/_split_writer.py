@@ -7,7 +7,8 @@ import numpy as np
 
 from ..errors import DataError
 from ..shards import MANIFEST, Description, ShardWriter, read_manifest, shard_name, write_manifest
-from ..shards.reader import image_shape, read_columns
+from ..shards.manifest import check_free
+from ..shards.reader import Images, image_shape, read_columns
 from .survey import PublishedSplit
 
 _MOST_SHARDS = 128  # all may be open at once, with two files each
@@ -27,6 +28,7 @@ class SplitWriter:
         self._paths = [self.folder / shard_name(n) for n in range(-(-self.rows // self._size))]
         self._lacking: dict[int, set[int]] = {}  # shard -> positions without an image
         self._writers: dict[int, ShardWriter] = {}
+        self._finished: set[int] = set()  # shards of an earlier run
         settings: dict[str, Any] = {"published": origin.title, "zenodo_record": origin.record}
         if split.made_by is not None:
             settings = {"stand_in_for": origin.title, "made_by": split.made_by}
@@ -41,27 +43,35 @@ class SplitWriter:
         )
         if not self._is_ours():
             raise DataError(f"{self.folder} holds other data already; import to another folder.")
+        check_free(self.folder, self._names)
 
     def lacks(self, row: int) -> bool:
-        """Tell whether a row's image is still to be stored."""
+        """Tell whether a row's image is still to be stored, or compared with the stored one."""
         shard, position = divmod(row, self._size)
         if shard not in self._lacking:
             self._open(shard)
         return position in self._lacking[shard]
 
     def put(self, row: int, image: np.ndarray) -> None:
-        """Store an image; with the last one of a shard, publish the shard."""
-        if self.lacks(row):
-            shard, position = divmod(row, self._size)
+        """Store an image; with the last one of a shard, publish the shard.
+
+        The first and last one of a shard that an earlier run published must be the stored ones.
+        """
+        if not self.lacks(row):
+            return
+        shard, position = divmod(row, self._size)
+        self._lacking[shard].discard(position)
+        if shard in self._finished:
+            self._compare(shard, position, image)
+        else:
             self._writers[shard].put(position, image)
-            self._lacking[shard].discard(position)
             self._publish_if_whole(shard)
 
     def finish(self) -> None:
         """Declare the split whole, once every shard is."""
         if not all(path.exists() for path in self._paths):
             raise DataError("The source changed while it was read; run the import again.")
-        write_manifest(self.root, self.published.split, self._description)
+        write_manifest(self.root, self.published.split, self._description, self._names)
 
     def close(self) -> None:
         """Let go of the unfinished shards; what they hold stays for the next run."""
@@ -72,6 +82,10 @@ class SplitWriter:
         """Estimate the disk space this split will still take."""
         stored = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
         return max(0, self.rows * int(np.prod(self.published.shape)) - stored)
+
+    @property
+    def _names(self) -> list[str]:
+        return [path.name for path in self._paths]
 
     def _is_ours(self) -> bool:
         """Compare with what is in the folder: only an earlier run of this import may go on."""
@@ -94,8 +108,9 @@ class SplitWriter:
         return slice(shard * self._size, (shard + 1) * self._size)
 
     def _open(self, shard: int) -> None:
-        self._lacking[shard] = set()
         if self._paths[shard].exists():
+            self._finished.add(shard)
+            self._lacking[shard] = {0, len(self.published.latents[self._slice(shard)]) - 1}
             return
         part = self._slice(shard)
         classes, sequences = self.published.classes, self.published.sequences
@@ -112,6 +127,13 @@ class SplitWriter:
         self._writers[shard] = writer
         self._lacking[shard] = set(writer.missing())
         self._publish_if_whole(shard)  # a kill may have come between the last image and this
+
+    def _compare(self, shard: int, position: int, image: np.ndarray) -> None:
+        """Refuse images other than a shard has: renders of other settings have the same latents."""
+        path = self._paths[shard]
+        entry = {"name": path.name, "rows": image_shape(path)[0]}
+        if not np.array_equal(Images(self.folder, [entry], self.published.shape)[position], image):
+            raise DataError(f"{path} holds other images already; import to another folder.")
 
     def _publish_if_whole(self, shard: int) -> None:
         if not self._lacking[shard]:

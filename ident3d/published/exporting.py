@@ -11,8 +11,8 @@ import numpy as np
 from ..dataset import Dataset, load
 from ..errors import DataError
 from ..factors import FACTORS, to_scene
-from ..files import Lock, publish, remove, write_json
-from ..outside import write_npy
+from ..files import Lock, publish, remove, remove_partials, write_json
+from ..outside import read_npy, write_npy
 from ..progress import progress
 from .catalogue import CATALOGUE
 from .masks import export_masks
@@ -46,7 +46,7 @@ def export_published(path: str | os.PathLike, out: str | os.PathLike) -> Path:
     beside = folder.with_name(f".{folder.name}.lock")
     with Lock(beside, wait=True):  # who comes second finds the work done
         if not _is_exported(folder, data, parts):
-            _claim(folder, data)
+            _claim(folder, data, parts)
             _write(data, parts, folder)
         remove(beside)
     return folder
@@ -68,8 +68,11 @@ def _write(data: Dataset, parts: dict[str, np.ndarray], folder: Path) -> None:
                 bar.update()
     for suffix, rows in parts.items():
         raw = data.latents[rows]
-        write_npy(folder / f"latents{suffix}.npy", to_scene(raw, data.factors).astype(np.float32))
-        write_npy(folder / f"raw_latents{suffix}.npy", raw)
+        scene = to_scene(raw, data.factors).astype(np.float32)
+        for name, values in (("latents", scene), ("raw_latents", raw)):
+            path = folder / f"{name}{suffix}.npy"
+            remove_partials(path)
+            write_npy(path, values)
     remove(folder / _MARK)
 
 
@@ -86,31 +89,56 @@ def _check_factors(data: Dataset) -> None:
 
 
 def _is_exported(folder: Path, data: Dataset, parts: dict[str, np.ndarray]) -> bool:
-    """Tell whether a folder holds the latents and, at its ends, the images of the data."""
-    if (folder / _MARK).exists():
+    """Tell whether a folder holds the data, and none of its files is gone."""
+    if (folder / _MARK).exists() or not _is_ours(folder, data, parts):
         return False
     return all(
-        (path := folder / f"raw_latents{suffix}.npy").exists()
-        and np.array_equal(np.load(path, allow_pickle=False), data.latents[rows])
-        and all(_has(data, rows, folder / f"images{suffix}", end) for end in (0, len(rows) - 1))
+        (folder / f"latents{suffix}.npy").exists()
+        and all(path.exists() for path in _images(folder / f"images{suffix}", len(rows)))
         for suffix, rows in parts.items()
     )
 
 
-def _has(data: Dataset, rows: np.ndarray, folder: Path, number: int) -> bool:
-    """Tell whether an image is there: renders of other settings have the same latents."""
-    path = folder / f"{number:0{image_digits(len(rows))}d}.png"
-    return path.exists() and _holds(path, data.images[int(rows[number])], data.resolution)
+def _is_ours(folder: Path, data: Dataset, parts: dict[str, np.ndarray]) -> bool:
+    """Tell whether a folder holds the data's latents and, where there are images, its images."""
+    return all(
+        _holds_latents(folder / f"raw_latents{suffix}.npy", data.latents[rows])
+        and _holds_ends(folder / f"images{suffix}", data, rows)
+        for suffix, rows in parts.items()
+    )
 
 
-def _claim(folder: Path, data: Dataset) -> None:
+def _holds_latents(path: Path, latents: np.ndarray) -> bool:
+    try:
+        return path.exists() and np.array_equal(read_npy(path), latents)
+    except DataError:  # whatever it is, no export wrote it
+        return False
+
+
+def _holds_ends(folder: Path, data: Dataset, rows: np.ndarray) -> bool:
+    """Compare the first and last image there: renders of other settings have the same latents."""
+    paths, numbers = _images(folder, len(rows)), range(len(rows))
+    ends = (next((n for n in way if paths[n].exists()), None) for way in (numbers, numbers[::-1]))
+    return all(
+        end is None or _holds(paths[end], data.images[int(rows[end])], data.resolution)
+        for end in ends
+    )
+
+
+def _images(folder: Path, count: int) -> list[Path]:
+    """Name the images of a folder as the released code does."""
+    digits = image_digits(count)
+    return [folder / f"{number:0{digits}d}.png" for number in range(count)]
+
+
+def _claim(folder: Path, data: Dataset, parts: dict[str, np.ndarray]) -> None:
     """Mark the folder as this data's before the first image; refuse one that holds other data."""
     mark = folder / _MARK
     if mark.exists():
         if json.loads(mark.read_text()) != {"fingerprint": data.fingerprint}:
             raise DataError(f"{folder} has an unfinished export of other data; remove it first.")
         return
-    if any(not path.name.startswith(".") for path in folder.iterdir()):
+    if not _is_ours(folder, data, parts) and any(p.name[0] != "." for p in folder.iterdir()):
         raise DataError(f"{folder} is there and not empty; export to another folder.")
     write_json(mark, {"fingerprint": data.fingerprint})
 
@@ -125,10 +153,10 @@ def _holds(path: Path, pixels: np.ndarray, shape: tuple[int, int, int]) -> bool:
 
 def _written(data: Dataset, rows: np.ndarray, folder: Path) -> Iterator[None]:
     """Write the images of one folder that are not there yet, in threads."""
-    digits = image_digits(len(rows))
+    paths = _images(folder, len(rows))
 
     def write(number: int) -> None:
-        path, pixels = folder / f"{number:0{digits}d}.png", data.images[int(rows[number])]
+        path, pixels = paths[number], data.images[int(rows[number])]
         if not (path.exists() and _holds(path, pixels, data.resolution)):
             partial = path.with_suffix(".partial")
             write_png(pixels, partial)

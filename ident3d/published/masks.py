@@ -15,7 +15,7 @@ import numpy as np
 from ..dataset import Dataset
 from ..errors import DataError
 from ..factors import Factor, as_latents, to_unit
-from ..files import write_bytes
+from ..files import file_digest, sha256, write_bytes
 from ..outside import as_reals, parse_pickle
 from .readers import SplitLatents, first_difference
 
@@ -87,25 +87,34 @@ def write_masks(path: Path, sequences: Sequence[np.ndarray], made_by: str | None
 
     Their latents are measured. `made_by` says that the file is not the published one.
     """
-    record: dict[str, Any] = {
-        MASKS: list(sequences),
-        LATENTS: [measure(masks).astype(np.float32) for masks in sequences],
-    }
-    if made_by is not None:
-        record[MADE_BY] = made_by
-    write_bytes(path, pickle.dumps(record, protocol=3))  # that of the Python it was made with
+    write_bytes(path, _packed(sequences, made_by))
 
 
 def export_masks(data: Dataset, out: Path) -> Path:
-    """Write a split of mask sequences back as the published file."""
+    """Write a split of mask sequences back as the published file, which has room for one split."""
     if data.sequences is None or data.factors != MASK_FACTORS:
         raise ValueError(f"{data.path} holds no sequences of masks.")
     starts = np.flatnonzero(np.diff(data.sequences, prepend=-1))[1:]
     made_by = data.settings.get(MADE_BY)
     out.mkdir(parents=True, exist_ok=True)
     masks = data.images[:][..., 0] > 127
-    write_masks(out / FILE, np.split(masks, starts), None if made_by is None else str(made_by))
+    packed = _packed(np.split(masks, starts), None if made_by is None else str(made_by))
+    path = out / FILE
+    if not path.exists():
+        write_bytes(path, packed)
+    elif file_digest(path) != sha256(packed):
+        raise DataError(f"{path} is there and holds other data; export to another folder.")
     return out
+
+
+def _packed(sequences: Sequence[np.ndarray], made_by: str | None) -> bytes:
+    record: dict[str, Any] = {
+        MASKS: list(sequences),
+        LATENTS: [measure(masks).astype(np.float32) for masks in sequences],
+    }
+    if made_by is not None:
+        record[MADE_BY] = made_by
+    return pickle.dumps(record, protocol=3)  # that of the Python it was made with
 
 
 def _masks(sequence: Any, name: str) -> np.ndarray:

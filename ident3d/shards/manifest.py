@@ -6,6 +6,7 @@ It is written last and atomically: a data set without one is unfinished.
 import json
 import re
 import shutil
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -32,6 +33,8 @@ FORMAT_VERSION = 2  # 1 had no digests inside files, and fingerprints of files, 
 MANIFEST = "dataset.json"
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FILE_NAME = re.compile(r"(shard|pairs)-\d{5,}\.h5")
+
+Files = dict[str, list[tuple[dict[str, Any], Columns]]]  # by kind: each file's entry and columns
 
 
 @dataclass(frozen=True)
@@ -156,19 +159,76 @@ def check_split_name(split: str) -> None:
         raise ValueError(f"`split` must be letters, digits, - and _; got {split!r}.")
 
 
-def write_manifest(root: Path, split: str, description: Description) -> None:
-    """Declare a split whole: written last, atomically. The other splits of the folder stay."""
+def check_free(folder: Path, names: Collection[str]) -> None:
+    """Refuse to import files of these names where a render is unfinished or left its files."""
+    if (folder / ".work" / "plan").exists():
+        raise DataError(
+            f"{folder} has an unfinished render, by its .work/plan; "
+            "import to another folder or split."
+        )
+    check_no_others(folder, names)
+
+
+def check_no_others(folder: Path, names: Collection[str]) -> None:
+    """Refuse shards, whole or begun, that are not of these names: they are another run's."""
+    stems = {Path(name).stem for name in names}
+    patterns = ("shard-*.h5", "pairs-*.h5", ".work/*.journal")
+    found = sorted(path for pattern in patterns for path in folder.glob(pattern))
+    others = [str(path.relative_to(folder)) for path in found if path.stem not in stems]
+    if others:
+        listed = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if others[3:] else "")
+        raise DataError(
+            f"{folder} holds files of another run: {listed}; "
+            "remove them, or name another folder or split."
+        )
+
+
+def write_manifest(
+    root: Path, split: str, description: Description, names: Collection[str] | None = None
+) -> None:
+    """Declare a split whole: written last, atomically. The other splits of the folder stay.
+
+    `names` are those of its files; others are refused, as they would become rows of it.
+    """
     root = Path(root)
     check_split_name(split)
     with Lock(root / ".lock", wait=True):  # other processes may be finishing other splits of it
-        write_manifest_locked(root, split, description)
+        write_manifest_locked(root, split, description, names)
 
 
-def write_manifest_locked(root: Path, split: str, description: Description) -> None:
+def write_manifest_locked(
+    root: Path, split: str, description: Description, names: Collection[str] | None = None
+) -> None:
     """Declare a split whole while holding the lock of its data set."""
     folder = root / split
-    splits = read_manifest(root)["splits"] if (root / MANIFEST).exists() else {}
-    known = {entry["name"]: entry for entry in _known_entries(folder, splits.get(split))}
+    if names is not None:
+        check_no_others(folder, names)
+    splits = _splits(root)
+    entry, files = _describe(folder, splits.get(split), description)
+    # A data set of format 1 keeps its fingerprint as long as its files are the same.
+    if entry != splits.get(split):
+        splits[split] = {**entry, "content": _content(folder, files)}
+        manifest = {"format": FORMAT, "version": FORMAT_VERSION, "splits": splits}
+        write_sealed(root / MANIFEST, manifest)
+    step("remove", folder / ".work")
+    shutil.rmtree(folder / ".work", ignore_errors=True)
+
+
+def split_entry(root: Path, split: str, description: Description) -> dict[str, Any]:
+    """Give the entry that a manifest would have for the shards of a folder; writes nothing."""
+    entry, files = _describe(root / split, _splits(root).get(split), description)
+    return {**entry, "content": _content(root / split, files)}
+
+
+def _splits(root: Path) -> dict[str, Any]:
+    return read_manifest(root)["splits"] if (root / MANIFEST).exists() else {}
+
+
+def _describe(
+    folder: Path, declared: dict[str, Any] | None, description: Description
+) -> tuple[dict[str, Any], Files]:
+    """Give the entry of a split but for its content, and the files that content is made of."""
+    known = {entry["name"]: entry for entry in _known_entries(folder, declared)}
     files = {
         kind: [_adopt(path, known) for path in sorted(folder.glob(pattern))]
         for kind, pattern in (("shards", "shard-*.h5"), ("pair_shards", "pairs-*.h5"))
@@ -180,17 +240,14 @@ def write_manifest_locked(root: Path, split: str, description: Description) -> N
         "resolution": list(files["shards"][0][1].shape[1:]),
         **{kind: [found for found, _ in adopted] for kind, adopted in files.items()},
     }
-    # A data set of format 1 keeps its fingerprint as long as its files are the same.
-    if entry != splits.get(split):
-        content = {
-            kind: content_digest(_digests(folder, *adopted) for adopted in files[kind])
-            for kind in files
-        }
-        splits[split] = {**entry, "content": content}
-        manifest = {"format": FORMAT, "version": FORMAT_VERSION, "splits": splits}
-        write_sealed(root / MANIFEST, manifest)
-    step("remove", folder / ".work")
-    shutil.rmtree(folder / ".work", ignore_errors=True)
+    return entry, files
+
+
+def _content(folder: Path, files: Files) -> dict[str, str]:
+    return {
+        kind: content_digest(_digests(folder, *adopted) for adopted in files[kind])
+        for kind in files
+    }
 
 
 def _adopt(path: Path, known: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], Columns]:

@@ -3,7 +3,7 @@ import json
 
 import numpy as np
 import pytest
-from ident3d.render.plan import begin, make_plan
+from ident3d.render.plan import begin, declare, make_plan
 from ident3d.render.presets import quality
 from ident3d.render.spec import Spec
 
@@ -115,6 +115,28 @@ def test_a_damaged_plan_is_one_sentence(tmp_path, text):
     (tmp_path / "train/.work/plan").write_text(text)
     with pytest.raises(DataError, match="damaged"):
         make_plan(tmp_path, SPEC, 8, 4, "")
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_files_of_a_lost_plan_do_not_become_rows_of_a_smaller_one(tmp_path, finished):
+    large = begin(tmp_path, SPEC, 20, 4, "")
+    fill(large, large.tasks()[:1])
+    name = "shard-00004.h5" if finished else r"\.work/shard-00004\.journal"
+    if finished:
+        fill(large, large.tasks()[4:])
+    else:
+        large.open(large.tasks()[4]).close()
+    large.kept.unlink()
+    with pytest.raises(DataError, match=f"holds files of another run: {name}; remove them"):
+        begin(tmp_path, SPEC, 8, 4, "")
+    small = make_plan(tmp_path, SPEC, 8, 4, "")  # as if they came after it was begun
+    small.kept.touch()
+    fill(small)
+    small.kept.unlink()
+    with pytest.raises(DataError, match=f"holds files of another run: {name}; remove them"):
+        declare(small)
+    assert not (tmp_path / "dataset.json").exists()
+    assert begin(tmp_path, SPEC, 20, 4, "").counts == (4,) * 5
 
 
 def test_wrong_sizes_and_names(tmp_path):

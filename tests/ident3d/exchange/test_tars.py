@@ -1,5 +1,6 @@
 """Tar files for webdataset, read with no library but ours; tests/clients reads them with theirs."""
 
+import io
 import json
 import re
 import shutil
@@ -8,17 +9,22 @@ import subprocess
 import sys
 import tarfile
 import time
+from datetime import date
+from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from ident3d.cli import cli
 from ident3d.dataset import load
 from ident3d.errors import DataError
-from ident3d.exchange import export_parquet, export_webdataset, import_exchanged, writing
+from ident3d.exchange import export_parquet, export_webdataset, import_exchanged, parquet, writing
 from ident3d.files import canonical_sha256, file_digest
 from tests.support.exchanged import KINDS, round_trip
-from tests.support.helpers import make_dataset
+from tests.support.helpers import make_dataset, painted, shard_writer
+
+LEGACY = Path(__file__).parents[2] / "support" / "legacy" / "data" / "train"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,6 +79,40 @@ def test_a_folder_with_other_data_is_refused(tmp_path):
         import_exchanged(tmp_path / "out", tmp_path / "back")
 
 
+def test_other_rows_of_the_same_description_are_refused(tmp_path):
+    for rows in (20, 21):
+        data = make_dataset(tmp_path / f"data{rows}", rows=rows)
+        export_webdataset(data.path, tmp_path / f"out{rows}")
+    import_exchanged(tmp_path / "out20", tmp_path / "back")
+    assert import_exchanged(tmp_path / "out20", tmp_path / "back") == ["train"]  # nothing to do
+    with pytest.raises(DataError, match="holds other data; import to another folder"):
+        import_exchanged(tmp_path / "out21", tmp_path / "back")
+    assert len(load(tmp_path / "back")) == 20
+
+
+def test_an_unfinished_render_is_left_alone(tmp_path, exported):
+    with shard_writer(tmp_path / "back", 4) as writer:
+        writer.put(0, painted(0))
+    plan = tmp_path / "back/train/.work/plan"
+    plan.write_text("{}")
+    with pytest.raises(DataError, match=r"has an unfinished render, by its \.work/plan; import"):
+        import_exchanged(exported, tmp_path / "back")
+    plan.unlink()
+    journal = plan.with_name("shard-00000.journal").rename(plan.with_name("shard-00009.journal"))
+    with pytest.raises(DataError, match=r"files of another run: \.work/shard-00009\.journal;"):
+        import_exchanged(exported, tmp_path / "back")
+    assert journal.exists() and not list(tmp_path.glob("back/train/*.h5"))
+
+
+def test_an_export_of_format_1_is_imported_in_the_present_one(tmp_path):
+    old = load(LEGACY)
+    out = export_webdataset(old.path, tmp_path / "out")
+    assert export_webdataset(old.path, tmp_path / "out") == out  # again: nothing to do
+    import_exchanged(out, tmp_path / "back")
+    assert import_exchanged(out, tmp_path / "back") == ["train"]  # again: nothing to do
+    np.testing.assert_array_equal(load(tmp_path / "back").images[:], old.images[:])
+
+
 @pytest.fixture
 def exported(tmp_path):
     return export_webdataset(make_dataset(tmp_path / "data").path, tmp_path / "out")
@@ -108,6 +148,8 @@ def test_damage_is_found(tmp_path, exported):
         lambda split: split.update(resolution=[1 << 20, 8, 3]),
         lambda split: split.update(shards=[5]),
         lambda split: split.update(files=[]),
+        lambda split: split.update(resolution=[8, 8.9, 3]),
+        lambda split: split["description"]["settings"].update(hue=None),
     ],
 )
 def test_a_hostile_record_is_refused(tmp_path, exported, change):
@@ -125,6 +167,78 @@ def test_a_tar_without_its_rows_is_refused(tmp_path, exported):
     change_record(exported, lambda split: split["files"][0].update(sha256=file_digest(path)))
     with pytest.raises(DataError, match="holds fewer rows than it says"):
         import_exchanged(exported, tmp_path / "back")
+
+
+def change_rows(exported, change):
+    """Change what a tar says of its rows, and let the record know its new digest."""
+    (path,) = (exported / "data").glob("*.tar")
+    with tarfile.open(path) as tar:
+        members = [(member, tar.extractfile(member).read()) for member in tar.getmembers()]
+    with tarfile.open(path, "w") as tar:
+        for member, content in members:
+            if member.name.endswith(".json"):
+                content = json.dumps(json.loads(content) | change).encode()
+                member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    change_record(exported, lambda split: split["files"][0].update(sha256=file_digest(path)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"row": row} for row in (-1, 1.5, 2**64 - 1, None, "0", True)),
+        *({"class": label} for label in (-1, 3, 1.5, 2**64 - 1, None, [1, 2], {}, "x")),
+    ],
+)
+def test_a_row_with_values_of_other_kinds_is_refused(tmp_path, change):
+    out = export_webdataset(make_dataset(tmp_path / "data", classes=3).path, tmp_path / "out")
+    change_rows(out, change)
+    with pytest.raises(DataError, match=r"not of ident3d's form|without its class, 0 to 2"):
+        import_exchanged(out, tmp_path / "back")
+    assert not (tmp_path / "back" / "dataset.json").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda out: change_rows(out, {"row": 1}),
+        lambda out: change_record(out, lambda split: split["description"].update(seed=5)),
+        lambda out: change_record(out, lambda split: split.update(fingerprint="0" * 64)),
+    ],
+)
+def test_other_rows_than_promised_are_not_declared(tmp_path, exported, change):
+    change(exported)
+    with pytest.raises(DataError, match=r"other rows than its ident3d\.json promises"):
+        import_exchanged(exported, tmp_path / "back")
+    assert not (tmp_path / "back" / "dataset.json").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"row": None}, {"row": date(1970, 1, 2)}, {"image": {"bytes": 1}}, {"class": 1.0}],
+)
+def test_a_parquet_row_with_values_of_other_kinds_is_refused(change):
+    record = {"row": 0, "image": {"bytes": b""}, "latents": [0.0], "class": 1}
+    assert parquet._row(record).label == 1
+    with pytest.raises(ValueError, match=r"is no whole number|not bytes"):
+        parquet._row(record | change)
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"?")])
+def test_a_damaged_export_is_repaired(tmp_path, monkeypatch, damage):
+    data = make_dataset(tmp_path / "data")
+    monkeypatch.setattr(writing, "_FILE_BYTES", 8 * 8 * 3 * 6)  # several files
+    out = export_webdataset(data.path, tmp_path / "out")
+    monkeypatch.undo()  # files keep their rows
+    before = {path.name: path.stat().st_mtime_ns for path in (out / "data").iterdir()}
+    damage(out / "data/train-00002.tar")
+    (out / "README.md").unlink()
+    export_webdataset(data.path, out)
+    after = {path.name: path.stat().st_mtime_ns for path in (out / "data").iterdir()}
+    assert {name for name in after if after[name] != before.get(name)} == {"train-00002.tar"}
+    assert after.keys() == before.keys() and (out / "README.md").exists()
+    import_exchanged(out, tmp_path / "back")
+    assert load(tmp_path / "back").fingerprint == data.fingerprint
 
 
 def test_a_killed_export_goes_on(tmp_path):
@@ -156,6 +270,26 @@ def test_a_killed_export_goes_on(tmp_path):
     import_exchanged(tmp_path / "out", tmp_path / "back")
     assert load(tmp_path / "back").fingerprint == data.fingerprint
     assert [p.name for p in tmp_path.glob("out/data/*") if p.suffix != ".tar"] == []
+
+
+@pytest.mark.parametrize("name", ["train-00000.tar", "README.md", "ident3d.json"])
+def test_a_killed_export_leaves_nothing_half_written(tmp_path, name):
+    data = make_dataset(tmp_path / "data")
+    script = """if True:
+        import os, signal, sys
+        from ident3d import files
+        from ident3d.exchange import export_webdataset
+        def kill(action, path):
+            if (action, path.name) == ("rename", sys.argv[3]):
+                os.kill(os.getpid(), signal.SIGKILL)
+        files.watchers.append(kill)
+        export_webdataset(sys.argv[1], sys.argv[2])
+    """
+    arguments = [sys.executable, "-c", script, data.path, tmp_path / "out", name]
+    assert subprocess.run(arguments).returncode == -signal.SIGKILL
+    assert list(tmp_path.rglob("*.partial"))
+    export_webdataset(data.path, tmp_path / "out")
+    assert not list(tmp_path.rglob("*.partial"))
 
 
 def test_parquet_without_pyarrow_is_refused_in_one_sentence(tmp_path, monkeypatch):

@@ -91,9 +91,12 @@ def test_a_killed_export_goes_on(tmp_path):
     kept = {path: path.stat().st_mtime_ns for path in images.glob("*.png")}
     assert 5 <= len(kept) < 60
     assert not (tmp_path / "out/train/raw_latents.npy").exists()
+    half = tmp_path / "out/train/.raw_latents.npy.1.partial"
+    half.write_bytes(b"what a later kill leaves")
     folder = export_published(data.path, tmp_path / "out")
     assert painted_row(released_reading(folder)[1]).tolist() == list(range(60))
     assert kept == {path: path.stat().st_mtime_ns for path in kept}
+    assert not half.exists()
     assert not list(folder.rglob("*.partial"))
 
 
@@ -127,6 +130,29 @@ def test_exporting_twice_is_harmless_and_other_data_is_refused(tmp_path):
     (folder / ".export.json").write_text('{"fingerprint": "0"}')
     with pytest.raises(DataError, match="unfinished export of other data"):
         export_published(data.path, tmp_path / "out")
+
+
+@pytest.mark.parametrize("gone", ["images/00.png", "images/07.png", "images/19.png", "latents.npy"])
+def test_what_is_gone_from_an_export_is_made_again(tmp_path, gone):
+    data = make_dataset(tmp_path / "data")
+    folder = export_published(data.path, tmp_path / "out")
+    kept = (folder / "images/08.png").stat().st_mtime_ns
+    (folder / gone).unlink()
+    brighter = make_dataset(tmp_path / "brighter", size=16)  # the same latents in other pixels
+    with pytest.raises(DataError, match="not empty"):
+        export_published(brighter.path, tmp_path / "out")
+    export_published(data.path, tmp_path / "out")
+    assert (folder / gone).exists() and (folder / "images/08.png").stat().st_mtime_ns == kept
+    assert painted_row(released_reading(folder)[1]).tolist() == list(range(20))
+    assert sorted(path.name for path in (tmp_path / "out").rglob(".*")) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no array\n"])
+def test_latents_that_are_no_array_are_one_sentence(tmp_path, content):
+    (tmp_path / "out/train").mkdir(parents=True)
+    (tmp_path / "out/train/raw_latents.npy").write_bytes(content)
+    with pytest.raises(DataError, match="is there and not empty; export to another folder"):
+        export_published(make_dataset(tmp_path / "data").path, tmp_path / "out")
 
 
 def test_other_ranges_have_no_place_in_the_layout(tmp_path):

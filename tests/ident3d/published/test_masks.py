@@ -84,6 +84,19 @@ def test_it_goes_back_into_the_published_file_byte_for_byte(tmp_path):
     assert load(tmp_path / "again" / "test").fingerprint == data.fingerprint
 
 
+def test_an_export_replaces_no_other_file(tmp_path):
+    for split, kept in (("train", SEQUENCES), ("test", SEQUENCES[:2])):
+        latents = [measure(masks).astype(np.float32) for masks in kept]
+        source = write(tmp_path / split, {MASKS: kept, LATENTS: latents})
+        import_published(source, tmp_path / "out", split=split)
+    path = export_published(tmp_path / "out" / "train", tmp_path / "back") / FILE
+    whole, written = path.read_bytes(), path.stat().st_mtime_ns
+    export_published(tmp_path / "out" / "train", tmp_path / "back")  # again: nothing to do
+    with pytest.raises(DataError, match="holds other data; export to another folder"):
+        export_published(tmp_path / "out" / "test", tmp_path / "back")
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == (whole, written)
+
+
 def test_a_sequence_number_that_is_changed_is_found(tmp_path):
     import h5py
 

@@ -21,13 +21,14 @@ from ident3d.published.catalogue import CATALOGUE, PublishedSet
 from ident3d.published.readers import SplitLatents
 from ident3d.shards import ShardWriter
 from ident3d.shards.verify import problems
-from tests.support.helpers import make_dataset, painted_row
+from tests.support.helpers import make_dataset, painted, painted_row, shard_writer
 from tests.support.published_sets import (
     causal,
     image_files,
     latents,
     multimodal,
     multimodal_table,
+    png,
     three_d_ident,
     write_folder,
     write_tar,
@@ -178,6 +179,37 @@ def test_other_data_in_the_way_is_refused(tmp_path, shard_size):
     with pytest.raises(DataError, match="other data"):
         import_published(source, tmp_path / "out")
     assert load(tmp_path / "out").fingerprint == before
+
+
+@pytest.mark.parametrize("row", [5, 9])  # the first and the last of the second shard
+@pytest.mark.parametrize("declared", [True, False])
+def test_other_images_of_the_same_latents_are_refused(tmp_path, row, declared):
+    files = three_d_ident()
+    import_published(write_folder(tmp_path / "raw", files), tmp_path / "out", shard_rows=5)
+    before = load(tmp_path / "out").fingerprint
+    if not declared:
+        (tmp_path / "out/dataset.json").unlink()
+    other = files | {f"3dident/train/images/{row:02d}.png": png(painted(77))}
+    with pytest.raises(DataError, match=r"shard-00001\.h5 holds other images already; import to"):
+        source = write_tar(tmp_path / "other.tar", other, order_seed=1)
+        import_published(source, tmp_path / "out", shard_rows=5)
+    import_published(tmp_path / "raw", tmp_path / "out", shard_rows=5)
+    assert load(tmp_path / "out").fingerprint == before
+
+
+def test_an_unfinished_render_is_left_alone(tmp_path):
+    with shard_writer(tmp_path / "out", 4) as writer:
+        writer.put(0, painted(0))
+    plan = tmp_path / "out/train/.work/plan"
+    plan.write_text("{}")
+    source = write_folder(tmp_path / "raw", three_d_ident())
+    with pytest.raises(DataError, match=r"has an unfinished render, by its \.work/plan; import"):
+        import_published(source, tmp_path / "out")
+    plan.unlink()
+    journal = plan.with_name("shard-00000.journal").rename(plan.with_name("pairs-00000.journal"))
+    with pytest.raises(DataError, match=r"files of another run: \.work/pairs-00000\.journal;"):
+        import_published(source, tmp_path / "out")
+    assert journal.exists() and not list(tmp_path.glob("out/train/*.h5"))
 
 
 def test_a_disk_too_small_is_told_before_the_start(tmp_path, monkeypatch):
