@@ -11,7 +11,7 @@ import importlib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {  # public name -> its module; a module is at home in the package
     **dict.fromkeys(("conditionals", "factors", "metrics", "spaces"), ""),

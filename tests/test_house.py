@@ -1,12 +1,15 @@
 """The house rules: layers, cycles, sizes of rooms, names, and what only `files.py` may do."""
 
 import ast
+import importlib.metadata
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 import tomllib
+
+import ident3d
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {
@@ -100,6 +103,13 @@ def test_no_room_is_crowded():
 def test_no_file_name_twice():
     count = Counter(path.name for path in SOURCES if path.name != "__init__.py")
     assert [name for name, files in count.items() if files > 1] == []
+
+
+def test_version_is_that_of_the_changelog():
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    newest = next(line for line in changelog.splitlines() if line.startswith("## ")).split()[1]
+    assert ident3d.__version__ == importlib.metadata.version("ident3d") == newest
+    assert f"\nversion: {newest}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
 
 
 def test_packages_are_declared():

@@ -5,7 +5,6 @@ file names are ours, and the pages' content security policy admits only our own 
 """
 
 import base64
-import importlib.metadata
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ident3d import __version__
 from ident3d.files import sha256, write_bytes
 
 from ..results import Result
@@ -188,7 +188,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     pages.globals |= {
-        "version": importlib.metadata.version("ident3d"),
+        "version": __version__,
         "style": Markup(style),  # ours, not a stranger's
         "script": Markup(script),
         "style_digest": _digest(style),

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import click
 
+from .. import __version__
 from ..files import Lock, write_bytes
 from .options import echo_json, examples, json_option
 
@@ -145,7 +146,7 @@ def _lines(finding: Finding, width: int) -> str:
 def python_finding() -> Finding:
     """Describe Python and ident3d themselves."""
     version = ".".join(map(str, sys.version_info[:3]))
-    return Finding("Python", True, f"{version}, ident3d {importlib.metadata.version('ident3d')}")
+    return Finding("Python", True, f"{version}, ident3d {__version__}")
 
 
 def folder_finding(folder: Path) -> Finding:

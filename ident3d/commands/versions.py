@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from .. import __version__
+
 # Asked of the packages' metadata, which takes no import: what matters -> who may bring it.
 _BROUGHT_BY = {
     "Blender": ("bpy",),
@@ -18,7 +20,7 @@ _BROUGHT_BY = {
 
 def version_text() -> str:
     """Lay out the versions, a line each; what is not installed says so."""
-    lines = [f"ident3d {importlib.metadata.version('ident3d')}"]
+    lines = [f"ident3d {__version__}"]
     lines += [f"Python {platform.python_version()}, {platform.platform()}"]
     return "\n".join([*lines, *(f"{name} {_version(by)}" for name, by in _BROUGHT_BY.items())])
 

@@ -1,18 +1,22 @@
 """Rendering: images a second and PSNR of the presets, beside settings of before, on this CPU.
 
-`python -m tests.speed.render` takes some ten minutes on two cores, most of them for references of
-many samples; `python -m tests.speed.render 64` does one size alone.
+`python -m tests.speed.render` takes half an hour on two cores, half of it for references of many
+samples; `python -m tests.speed.render 64` does one size alone.
 """
 
 import contextlib
+import os
 import sys
 import time
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from ident3d.render import blender
 from ident3d.render.devices import assign_slots
+from ident3d.render.materials import Material
 from ident3d.render.presets import PRESETS, Quality, quality
+from ident3d.render.scene import SceneState
 from ident3d.render.spec import RenderSettings
 from ident3d.render.workers import ImageTask, WorkerPool
 
@@ -27,7 +31,26 @@ BEFORE = {
     "standard": Quality(4, 24, light_tree=True, prefilter="NONE", denoiser="HIGH"),
     "draft": Quality(2, 8, light_tree=True, prefilter="NONE", denoiser="HIGH"),
 }
-REPEATS = 2  # of all rows where that takes seconds
+ROUNDS = 3  # every setting is timed this often in turn; the median counts
+SMALL = 128  # pixels up to which rows are rendered twice a round, to fill some seconds
+
+
+class InkedRenderer(blender.Renderer):
+    """Colours in materials, as in 0.1.0: Blender compiles a material anew for a new colour."""
+
+    def _cover(self, mesh: Any, material: Material) -> None:
+        super()._cover(mesh, material)
+        nodes = mesh.materials[0].node_tree.nodes
+        info = next(node for node in nodes if node.bl_idname == "ShaderNodeObjectInfo")
+        inks = vars(self).setdefault("_inks", {})
+        inks[mesh.name] = [link.to_socket for link in info.outputs["Color"].links]
+        nodes.remove(info)
+
+    def apply(self, state: SceneState) -> None:
+        super().apply(state)
+        for name, color in ((state.mesh, state.object_color), ("ground", state.ground_color)):
+            for ink in self._inks[name]:
+                ink.default_value = (*color, 1)
 
 
 @dataclass(frozen=True)
@@ -36,7 +59,8 @@ class Before(RenderSettings):
 
     def renderer(self, threads: int, gpu: blender.Gpu | None) -> blender.Renderer:
         blender._one_core = contextlib.nullcontext
-        return super().renderer(threads, gpu)
+        os.environ["OIDN_NUM_THREADS"] = str(threads)
+        return InkedRenderer(self.quality, self.resolution, threads, gpu)
 
 
 def render(
@@ -44,16 +68,17 @@ def render(
 ) -> tuple[list[np.ndarray], float]:
     """Render rows as `ident3d render` does; return images, and images a second, warmed up."""
     latents, slots = row_latents(0, "report", np.arange(rows)), assign_slots([], None)
-    repeats = REPEATS if quality.samples < 100 and resolution <= 128 else 1
+    quick = quality.samples < 100
     with WorkerPool(kind(quality, resolution, "injective"), slots, print) as pool:
-        if quality.samples < 100:
+        if quick:
             list(pool.run([ImageTask(row, latents[row], row) for row in range(len(slots))]))
         else:  # a long render hides the start, a second or two
             time.sleep(5)
+        count = 2 * rows if quick and resolution <= SMALL else rows
+        tasks = [ImageTask(row % rows, latents[row % rows], row) for row in range(count)]
         began = time.monotonic()
-        tasks = [ImageTask(row % rows, latents[row % rows], row) for row in range(repeats * rows)]
         images = {task.key: image for task, image in pool.run(tasks)}
-        return [images[row] for row in range(rows)], len(tasks) / (time.monotonic() - began)
+        return [images[row] for row in range(rows)], count / (time.monotonic() - began)
 
 
 def psnr(image: np.ndarray, reference: np.ndarray) -> float:
@@ -66,21 +91,26 @@ def compare(resolution: int) -> str:
     reference, rate = render(replace(PUBLISHED, samples=samples), resolution, rows)
     lines = [["published", "512/512", f"{rate * samples / 512:.3g}", "", "", "", ""]]
     for name, old in BEFORE.items():
-        was = 0.0
-        for label, settings, kind in (
-            (f"{name}, 0.1.0", old, Before),
-            (f"{name}, settings of 0.1.0", old, RenderSettings),
-            (name, quality(name, resolution), RenderSettings),
+        variants = {
+            f"{name}, 0.1.0": (old, Before),
+            f"{name}, settings of 0.1.0": (old, RenderSettings),
+            name: (quality(name, resolution), RenderSettings),
+        }
+        timed = [
+            [render(settings, resolution, rows, kind) for settings, kind in variants.values()]
+            for _ in range(ROUNDS)
+        ]
+        rates = np.median([[rate for _, rate in turn] for turn in timed], axis=0)
+        for (label, (settings, _)), rate, (images, _) in zip(
+            variants.items(), rates, timed[0], strict=True
         ):
-            images, rate = render(settings, resolution, rows, kind)
-            was = was or rate
             each = [psnr(*pair) for pair in zip(images, reference, strict=True)]
             lines.append(
                 [
                     label,
                     f"{settings.samples}/{settings.teapot_samples}",
                     f"{rate:.3g}",
-                    f"{rate / was:.2f}",
+                    f"{rate / rates[0]:.2f}",
                     f"{np.mean(each):.1f}",
                     f"{min(each):.1f}",
                     "" if settings is old else f"{PRESETS[name].promise:g}",
