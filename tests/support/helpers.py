@@ -6,9 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ident3d.conditionals import parse
 from ident3d.dataset import Dataset, load
+from ident3d.errors import DataError
 from ident3d.factors import FACTORS
 from ident3d.rows import row_latents
 from ident3d.shards import Description, ShardWriter, shard_name, write_manifest
@@ -35,6 +37,21 @@ def shard_writer(folder: Path, count: int, **changes: Any) -> ShardWriter:
         "description": Description(seed=0),
     }
     return ShardWriter(folder / "train" / shard_name(0), **given | changes)
+
+
+def check_unfinished_render_is_kept(root: Path, add: Callable[[], object], foreign: str) -> None:
+    """Whatever `add` would add is refused beside a render, and beside files that it left."""
+    with shard_writer(root, 4) as writer:
+        writer.put(0, painted(0))
+    plan = root / "train/.work/plan"
+    plan.write_text("{}")
+    with pytest.raises(DataError, match=r"has an unfinished render, by its \.work/plan; import"):
+        add()
+    plan.unlink()
+    journal = plan.with_name("shard-00000.journal").rename(plan.with_name(foreign))
+    with pytest.raises(DataError, match=rf"files of another run: \.work/{foreign};"):
+        add()
+    assert journal.exists() and not list(root.glob("train/*.h5"))
 
 
 def latent_data(

@@ -22,7 +22,7 @@ from ident3d.errors import DataError
 from ident3d.exchange import export_parquet, export_webdataset, import_exchanged, parquet, writing
 from ident3d.files import canonical_sha256, file_digest
 from tests.support.exchanged import KINDS, round_trip
-from tests.support.helpers import make_dataset, painted, shard_writer
+from tests.support.helpers import check_unfinished_render_is_kept, make_dataset
 
 LEGACY = Path(__file__).parents[2] / "support" / "legacy" / "data" / "train"
 
@@ -91,17 +91,10 @@ def test_other_rows_of_the_same_description_are_refused(tmp_path):
 
 
 def test_an_unfinished_render_is_left_alone(tmp_path, exported):
-    with shard_writer(tmp_path / "back", 4) as writer:
-        writer.put(0, painted(0))
-    plan = tmp_path / "back/train/.work/plan"
-    plan.write_text("{}")
-    with pytest.raises(DataError, match=r"has an unfinished render, by its \.work/plan; import"):
-        import_exchanged(exported, tmp_path / "back")
-    plan.unlink()
-    journal = plan.with_name("shard-00000.journal").rename(plan.with_name("shard-00009.journal"))
-    with pytest.raises(DataError, match=r"files of another run: \.work/shard-00009\.journal;"):
-        import_exchanged(exported, tmp_path / "back")
-    assert journal.exists() and not list(tmp_path.glob("back/train/*.h5"))
+    back = tmp_path / "back"
+    check_unfinished_render_is_kept(
+        back, lambda: import_exchanged(exported, back), "shard-00009.journal"
+    )
 
 
 def test_an_export_of_format_1_is_imported_in_the_present_one(tmp_path):

@@ -21,7 +21,12 @@ from ident3d.published.catalogue import CATALOGUE, PublishedSet
 from ident3d.published.readers import SplitLatents
 from ident3d.shards import ShardWriter
 from ident3d.shards.verify import problems
-from tests.support.helpers import make_dataset, painted, painted_row, shard_writer
+from tests.support.helpers import (
+    check_unfinished_render_is_kept,
+    make_dataset,
+    painted,
+    painted_row,
+)
 from tests.support.published_sets import (
     causal,
     image_files,
@@ -198,18 +203,10 @@ def test_other_images_of_the_same_latents_are_refused(tmp_path, row, declared):
 
 
 def test_an_unfinished_render_is_left_alone(tmp_path):
-    with shard_writer(tmp_path / "out", 4) as writer:
-        writer.put(0, painted(0))
-    plan = tmp_path / "out/train/.work/plan"
-    plan.write_text("{}")
-    source = write_folder(tmp_path / "raw", three_d_ident())
-    with pytest.raises(DataError, match=r"has an unfinished render, by its \.work/plan; import"):
-        import_published(source, tmp_path / "out")
-    plan.unlink()
-    journal = plan.with_name("shard-00000.journal").rename(plan.with_name("pairs-00000.journal"))
-    with pytest.raises(DataError, match=r"files of another run: \.work/pairs-00000\.journal;"):
-        import_published(source, tmp_path / "out")
-    assert journal.exists() and not list(tmp_path.glob("out/train/*.h5"))
+    source, out = write_folder(tmp_path / "raw", three_d_ident()), tmp_path / "out"
+    check_unfinished_render_is_kept(
+        out, lambda: import_published(source, out), "pairs-00000.journal"
+    )
 
 
 def test_a_disk_too_small_is_told_before_the_start(tmp_path, monkeypatch):
