@@ -18,6 +18,7 @@ from ident3d.loaders import as_tensor
 from ident3d.progress import duration, size
 from ident3d.scale.peak_memory import peak_memory
 
+from ..amx import avoid_broken_amx
 from ..encoders import make_encoder
 from ..encoders.baselines import BASELINES
 from ..losses import make_objective
@@ -144,6 +145,8 @@ def _measure(
     model: Model, loss: Loss, training: Training, side: int, views: int, piece: int, processes: int
 ) -> tuple[float, int]:
     """Return seconds per image, forward and backward, and the number of weights."""
+    if training.precision == "bfloat16":
+        avoid_broken_amx()
     torch.manual_seed(0)
     count = min(piece, MEASURED)
     pixels = np.random.default_rng(0).integers(0, 256, (count, side, side, 3), np.uint8)

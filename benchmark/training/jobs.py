@@ -15,6 +15,7 @@ from typing import Any
 from ident3d.errors import DataError
 from ident3d.files import Lock, sha256
 
+from ..amx import avoid_broken_amx
 from ..results import Result, commit, environment, load_all
 from ..scoring import HELD_OUT
 from ..settings.composed import Composed, plain
@@ -57,6 +58,8 @@ class Job:
     def train_and_score(self) -> list[dict[str, Any]]:
         """Do it, from its checkpoint if there is one; return the fields of its records."""
         checkpoint = self.folder / "checkpoint.safetensors"
+        if plain(self.settings).get("precision") == "bfloat16":
+            avoid_broken_amx()
         found = self.experiment.run(self.settings, self.seed, checkpoint, self.label)
         return found if isinstance(found, list) else [found]
 

@@ -106,8 +106,8 @@ class Split:
         sizes_fit = 0 < height <= 4096 and 0 < width <= 4096 and channels == 3
         if not files or not names_are_plain or not sizes_fit or min(split.shards) < 1:
             raise ValueError("a name or size is not of its form")
-        if None in split.description.settings.values():
-            raise ValueError("a setting is null")
+        if None in split.description.settings.values() or split.description.sequences:
+            raise ValueError("a setting is null, or rows are frames of sequences")
         if sum(split.shards) != rows:
             raise ValueError(f"{rows} rows in files, {sum(split.shards)} in shards")
         return split

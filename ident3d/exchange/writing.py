@@ -68,6 +68,9 @@ def _export(data: Dataset, out: Path, ending: str, write: Writer) -> Path:
         others = [*(out / FOLDER).glob(files_of(data.split, "*"))]
         if others and not mark.exists():
             raise DataError(f"{out} holds other data of split {data.split!r}; remove it first.")
+        for stale in out.glob(f"{FOLDER}/.{data.split}-{'[0-9a-f]' * 16}"):
+            if stale != mark:  # of an export that was killed, and would go on over this one
+                remove(stale)
         if not mark.exists():
             write_sealed(mark, {})  # whose files these are, until the record tells
         files = _write_files(data, counts, mark, ending, write)

@@ -49,6 +49,7 @@ class MethodAudit:
     distance: float  # median distance from the draw to the row served
     wasserstein: float  # mean over factors
     ks: float
+    k: int | None = None  # how many rows `weighted` chose among
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,12 @@ class Audit:
         """Say how far the pairs served are from those requested, and what would help."""
         lookups = [method for method in self.methods if method.method != "exact"]
         lines = [_verdict(self.conditional, method) for method in self.methods]
+        lines += [
+            f"weighted chose among {method.k} rows, as many as the smallest class has beside an "
+            f"anchor; `Pairs` does so with k={method.k}."
+            for method in self.methods
+            if method.k is not None and method.k < NEIGHBOURS
+        ]
         worst = max(lookups, key=lambda method: method.ratio or 0, default=None)
         if worst is None or worst.ratio is None or worst.ratio <= TOLERANCE:
             return lines
@@ -139,7 +146,8 @@ def audit(
             )
         ]
         factors += own
-        measured.append(_summary(method, own, on_anchor, distance))
+        k = lookup.k if lookup is not None and method == "weighted" else None
+        measured.append(_summary(method, own, on_anchor, distance, k))
     return Audit(
         len(data.latents), len(free), str(conditional), pairs,
         tuple(measured), tuple(factors), differences,
@@ -160,6 +168,11 @@ def _set_up(
         choose(dict.fromkeys(AUDITED), method, "methods")
         try:
             choose_method(data, conditional, method)
+            if method == "weighted" and k < 2:
+                raise ValueError(
+                    "`weighted` chooses among several rows, and the smallest class has one beside "
+                    "an anchor; use 'nearest', or leave that class out."
+                )
             sibling = next(filter(None, ready.values()), None)
             ready[method] = (
                 None if method == "exact" else Lookup(data, conditional, method, k, space, sibling)
@@ -199,7 +212,7 @@ def _factor_audit(name: str, method: str, wanted: np.ndarray, served: np.ndarray
 
 
 def _summary(
-    method: str, factors: list[FactorAudit], on_anchor: float | None, distance: float
+    method: str, factors: list[FactorAudit], on_anchor: float | None, distance: float, k: int | None
 ) -> MethodAudit:
     free = [factor for factor in factors if factor.ratio is not None] or factors
     requested, served = (
@@ -215,6 +228,7 @@ def _summary(
         distance=distance,
         wasserstein=float(np.mean([factor.wasserstein for factor in factors])),
         ks=float(np.mean([factor.ks for factor in factors])),
+        k=k,
     )
 
 

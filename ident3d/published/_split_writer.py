@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from ..files import Lock
+from ..outside import read_sealed, write_sealed
 from ..shards import MANIFEST, Description, ShardWriter, read_manifest, shard_name, write_manifest
 from ..shards.manifest import check_free
 from ..shards.reader import Images, image_shape, read_columns
@@ -112,6 +114,7 @@ class SplitWriter:
             self._finished.add(shard)
             self._lacking[shard] = {0, len(self.published.latents[self._slice(shard)]) - 1}
             return
+        self._claim()
         part = self._slice(shard)
         classes, sequences = self.published.classes, self.published.sequences
         writer = ShardWriter(
@@ -128,6 +131,23 @@ class SplitWriter:
         self._lacking[shard] = set(writer.missing())
         self._publish_if_whole(shard)  # a kill may have come between the last image and this
 
+    def _claim(self) -> None:
+        """Note whose images are stored, before the first; refuse to add to those of another source.
+
+        Nothing else tells images of a run that was stopped from others: latents may be the same.
+        """
+        work = self.folder / ".work"
+        note, mine = work / "import", {"source": self.published.content}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with Lock(self.root / ".lock", wait=True):
+            if (note.exists() or any(work.glob("*.journal"))) and not _is_noted(note, mine):
+                raise DataError(
+                    f"{self.folder} has an unfinished import of other images; import to another "
+                    f"folder, or remove {work}."
+                )
+            work.mkdir(exist_ok=True)
+            write_sealed(note, mine)
+
     def _compare(self, shard: int, position: int, image: np.ndarray) -> None:
         """Refuse images other than a shard has: renders of other settings have the same latents."""
         path = self._paths[shard]
@@ -139,3 +159,10 @@ class SplitWriter:
         if not self._lacking[shard]:
             with self._writers.pop(shard) as writer:
                 writer.finish()
+
+
+def _is_noted(note: Path, mine: dict[str, str]) -> bool:
+    try:
+        return read_sealed(note) == mine
+    except (ValueError, FileNotFoundError):  # damaged, or of a version that noted nothing
+        return False

@@ -1,9 +1,10 @@
 """Writing a data set in the released layout, so that code written for the release reads it."""
 
-import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..dataset import Dataset, load
 from ..errors import DataError
 from ..factors import FACTORS, to_scene
 from ..files import Lock, publish, remove, remove_partials, write_json
-from ..outside import read_npy, write_npy
+from ..outside import read_json, read_npy, write_npy
 from ..progress import progress
 from .catalogue import CATALOGUE
 from .masks import export_masks
@@ -45,10 +46,12 @@ def export_published(path: str | os.PathLike, out: str | os.PathLike) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     beside = folder.with_name(f".{folder.name}.lock")
     with Lock(beside, wait=True):  # who comes second finds the work done
-        if not _is_exported(folder, data, parts):
-            _claim(folder, data, parts)
-            _write(data, parts, folder)
-        remove(beside)
+        try:
+            if not _is_exported(folder, data, parts):
+                _claim(folder, data, parts)
+                _write(data, parts, folder)
+        finally:
+            remove(beside)
     return folder
 
 
@@ -67,13 +70,17 @@ def _write(data: Dataset, parts: dict[str, np.ndarray], folder: Path) -> None:
             for _ in _written(data, rows, folder / f"images{suffix}"):
                 bar.update()
     for suffix, rows in parts.items():
-        raw = data.latents[rows]
-        scene = to_scene(raw, data.factors).astype(np.float32)
-        for name, values in (("latents", scene), ("raw_latents", raw)):
-            path = folder / f"{name}{suffix}.npy"
+        for path, values in _latents(folder, data, suffix, rows).items():
             remove_partials(path)
             write_npy(path, values)
     remove(folder / _MARK)
+
+
+def _latents(folder: Path, data: Dataset, suffix: str, rows: np.ndarray) -> dict[Path, np.ndarray]:
+    """Give what the two files of latents hold."""
+    raw = data.latents[rows]
+    scene = to_scene(raw, data.factors).astype(np.float32)
+    return {folder / f"latents{suffix}.npy": scene, folder / f"raw_latents{suffix}.npy": raw}
 
 
 def _check_factors(data: Dataset) -> None:
@@ -93,16 +100,19 @@ def _is_exported(folder: Path, data: Dataset, parts: dict[str, np.ndarray]) -> b
     if (folder / _MARK).exists() or not _is_ours(folder, data, parts):
         return False
     return all(
-        (folder / f"latents{suffix}.npy").exists()
+        all(starmap(_holds_latents, _latents(folder, data, suffix, rows).items()))
         and all(path.exists() for path in _images(folder / f"images{suffix}", len(rows)))
         for suffix, rows in parts.items()
     )
 
 
 def _is_ours(folder: Path, data: Dataset, parts: dict[str, np.ndarray]) -> bool:
-    """Tell whether a folder holds the data's latents and, where there are images, its images."""
+    """Tell whether a folder holds the data's latents and, where there are images, its images.
+
+    Of the two files of latents one may be damaged or gone, of the images some.
+    """
     return all(
-        _holds_latents(folder / f"raw_latents{suffix}.npy", data.latents[rows])
+        any(starmap(_holds_latents, _latents(folder, data, suffix, rows).items()))
         and _holds_ends(folder / f"images{suffix}", data, rows)
         for suffix, rows in parts.items()
     )
@@ -134,13 +144,17 @@ def _images(folder: Path, count: int) -> list[Path]:
 def _claim(folder: Path, data: Dataset, parts: dict[str, np.ndarray]) -> None:
     """Mark the folder as this data's before the first image; refuse one that holds other data."""
     mark = folder / _MARK
+    mine = {"fingerprint": data.fingerprint}
     if mark.exists():
-        if json.loads(mark.read_text()) != {"fingerprint": data.fingerprint}:
+        found = None
+        with suppress(DataError):  # damaged: nothing tells whose it is
+            found = read_json(mark)
+        if found != mine:
             raise DataError(f"{folder} has an unfinished export of other data; remove it first.")
         return
     if not _is_ours(folder, data, parts) and any(p.name[0] != "." for p in folder.iterdir()):
         raise DataError(f"{folder} is there and not empty; export to another folder.")
-    write_json(mark, {"fingerprint": data.fingerprint})
+    write_json(mark, mine)
 
 
 def _holds(path: Path, pixels: np.ndarray, shape: tuple[int, int, int]) -> bool:

@@ -1,7 +1,8 @@
 """Turning a published data set into ident3d's format.
 
-The source is read twice, front to back: once for its latents and to see that it is whole, once
-for its images. Its members come in any order, and images are stored in the order they come.
+The source is read twice, front to back: once for its latents, to see that it is whole, and to tell
+whether it is the one that an earlier run began with; once for its images. Its members come in any
+order, and images are stored in the order they come.
 """
 
 import os

@@ -15,7 +15,7 @@ import numpy as np
 from ..dataset import Dataset
 from ..errors import DataError
 from ..factors import Factor, as_latents, to_unit
-from ..files import file_digest, sha256, write_bytes
+from ..files import Lock, file_digest, remove_partials, sha256, write_bytes
 from ..outside import as_reals, parse_pickle
 from .readers import SplitLatents, first_difference
 
@@ -100,10 +100,12 @@ def export_masks(data: Dataset, out: Path) -> Path:
     masks = data.images[:][..., 0] > 127
     packed = _packed(np.split(masks, starts), None if made_by is None else str(made_by))
     path = out / FILE
-    if not path.exists():
-        write_bytes(path, packed)
-    elif file_digest(path) != sha256(packed):
-        raise DataError(f"{path} is there and holds other data; export to another folder.")
+    with Lock(out / ".lock", wait=True):
+        remove_partials(path)
+        if not path.exists():
+            write_bytes(path, packed)
+        elif file_digest(path) != sha256(packed):
+            raise DataError(f"{path} is there and holds other data; export to another folder.")
     return out
 
 

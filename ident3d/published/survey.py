@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import DataError
+from ..files import sha256
 from .archive import Member
 from .catalogue import CATALOGUE, PublishedSet
 from .png import png_shape
@@ -27,6 +28,12 @@ class SplitFiles:
     latents: dict[str, bytes] = field(default_factory=dict)
     images: dict[str, array] = field(default_factory=dict)  # folder -> numbers, as they came
     shape: tuple[int, int, int] | None = None  # of the first image
+    content: int = 0  # a sum over the files' digests, whatever their order
+
+    def add(self, name: str, file: bytes) -> None:
+        """Count a file into the content."""
+        digest = sha256(f"{name} {sha256(file)}".encode())
+        self.content = (self.content + int(digest, 16)) % (1 << 256)
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,7 @@ class PublishedSplit(SplitLatents):
     folder: str  # inside the source
     split: str
     shape: tuple[int, int, int]
+    content: str  # a digest of its files, by which a run that was stopped knows its source again
 
     @cached_property
     def starts(self) -> dict[str, int]:
@@ -76,7 +84,7 @@ def parse_image_name(name: str) -> ImageName | None:
 
 
 def survey(members: Iterable[Member], advance: Callable[[], object]) -> dict[str, SplitFiles]:
-    """Look through a source once: latents are read, images counted, anything else passed over."""
+    """Look through a source once: latents are read, images counted, other files passed over."""
     found: dict[str, SplitFiles] = {}
     for member in members:
         advance()
@@ -86,14 +94,17 @@ def survey(members: Iterable[Member], advance: Callable[[], object]) -> dict[str
             split = found.setdefault(image.split, SplitFiles())
             _check_size(member, _IMAGE_LIMIT)
             split.images.setdefault(image.folder, array("q")).append(image.number)
+            file = member.read()
+            split.add(f"{image.folder}/{image.number}", file)
             if split.shape is None:
-                split.shape = png_shape(member.read(), member.name)
+                split.shape = png_shape(file, member.name)
         elif any(published.has_latents(name) for published in CATALOGUE.values()):
-            latents = found.setdefault(folder + slash, SplitFiles()).latents
-            if name in latents:
+            split = found.setdefault(folder + slash, SplitFiles())
+            if name in split.latents:
                 raise DataError(f"{member.name} is there twice; one of the two must go.")
             _check_size(member, _LATENTS_LIMIT)
-            latents[name] = member.read()
+            split.latents[name] = member.read()
+            split.add(name, split.latents[name])
     return found
 
 
@@ -116,7 +127,14 @@ def read_split(folder: str, split: str, found: SplitFiles) -> PublishedSplit:
     if read.masks is not None:
         shape = (read.masks.shape[1], read.masks.shape[2], 3)
     assert shape is not None  # there is an image, so it has been looked at
-    return PublishedSplit(**vars(read), origin=origin, folder=folder, split=split, shape=shape)
+    return PublishedSplit(
+        **vars(read),
+        origin=origin,
+        folder=folder,
+        split=split,
+        shape=shape,
+        content=f"{found.content:064x}",
+    )
 
 
 def image_digits(rows: int) -> int:

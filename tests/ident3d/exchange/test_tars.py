@@ -143,6 +143,10 @@ def test_damage_is_found(tmp_path, exported):
         lambda split: split.update(files=[]),
         lambda split: split.update(resolution=[8, 8.9, 3]),
         lambda split: split["description"]["settings"].update(hue=None),
+        lambda split: split["description"]["settings"].update(hue="a\0b"),
+        lambda split: split["description"]["settings"].update({"\ud800": 1}),
+        lambda split: split["description"].update(sequences=True),
+        lambda split: split["description"].update(class_names=[]),
     ],
 )
 def test_a_hostile_record_is_refused(tmp_path, exported, change):
@@ -265,9 +269,8 @@ def test_a_killed_export_goes_on(tmp_path):
     assert [p.name for p in tmp_path.glob("out/data/*") if p.suffix != ".tar"] == []
 
 
-@pytest.mark.parametrize("name", ["train-00000.tar", "README.md", "ident3d.json"])
-def test_a_killed_export_leaves_nothing_half_written(tmp_path, name):
-    data = make_dataset(tmp_path / "data")
+def kill_an_export(data, out, name):
+    """Export in a process that dies where a file would get its name."""
     script = """if True:
         import os, signal, sys
         from ident3d import files
@@ -278,11 +281,27 @@ def test_a_killed_export_leaves_nothing_half_written(tmp_path, name):
         files.watchers.append(kill)
         export_webdataset(sys.argv[1], sys.argv[2])
     """
-    arguments = [sys.executable, "-c", script, data.path, tmp_path / "out", name]
-    assert subprocess.run(arguments).returncode == -signal.SIGKILL
+    done = subprocess.run([sys.executable, "-c", script, data.path, out, name])
+    assert done.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("name", ["train-00000.tar", "README.md", "ident3d.json"])
+def test_a_killed_export_leaves_nothing_half_written(tmp_path, name):
+    data = make_dataset(tmp_path / "data")
+    kill_an_export(data, tmp_path / "out", name)
     assert list(tmp_path.rglob("*.partial"))
     export_webdataset(data.path, tmp_path / "out")
     assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_killed_export_does_not_go_on_over_another(tmp_path):
+    first, second = make_dataset(tmp_path / "a"), make_dataset(tmp_path / "b", seed=5)
+    kill_an_export(first, tmp_path / "out", "train-00000.tar")
+    export_webdataset(second.path, tmp_path / "out")
+    with pytest.raises(DataError, match="holds other data of split 'train'; remove it first"):
+        export_webdataset(first.path, tmp_path / "out")
+    import_exchanged(tmp_path / "out", tmp_path / "back")
+    assert load(tmp_path / "back").fingerprint == second.fingerprint
 
 
 def test_parquet_without_pyarrow_is_refused_in_one_sentence(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from click.testing import CliRunner
 
 from ident3d.commands.audit_command import audit as command
 from ident3d.conditionals import Anisotropic, Fixed, Laplace, Normal
+from ident3d.pairs import Pairs
 from ident3d.pairs.audit import audit
 from ident3d.spaces import Sphere, project
 from tests.support.helpers import latent_data
@@ -173,7 +174,14 @@ def test_command_refuses(arguments, match):
 
 def test_small_classes_are_audited_with_as_many_neighbours_as_they_have():
     data = make_data(40, classes=np.arange(40) % 4)
-    assert [m.method for m in audit(data, "normal:0.2", pairs=100).methods] == [
-        "nearest",
-        "weighted",
-    ]
+    found = audit(data, "normal:0.2", pairs=100)
+    assert [(m.method, m.k) for m in found.methods] == [("nearest", None), ("weighted", 9)]
+    assert any("among 9 rows" in line and "k=9" in line for line in found.advice())
+    Pairs(data, "normal:0.2", 0, method="weighted", k=9)  # as advised
+
+
+def test_a_class_of_two_has_nothing_to_weigh():
+    data = make_data(40, classes=np.repeat([0, 1], [38, 2]))
+    assert [m.method for m in audit(data, "normal:0.2", pairs=100).methods] == ["nearest"]
+    with pytest.raises(ValueError, match="smallest class has one beside an anchor"):
+        audit(data, "normal:0.2", ["weighted"], pairs=100)

@@ -127,12 +127,16 @@ def test_exporting_twice_is_harmless_and_other_data_is_refused(tmp_path):
     assert (brighter.latents == data.latents).all()
     with pytest.raises(DataError, match="not empty"):
         export_published(brighter.path, tmp_path / "out")
-    (folder / ".export.json").write_text('{"fingerprint": "0"}')
-    with pytest.raises(DataError, match="unfinished export of other data"):
-        export_published(data.path, tmp_path / "out")
+    for mark in ('{"fingerprint": "0"}', "{"):
+        (folder / ".export.json").write_text(mark)
+        with pytest.raises(DataError, match="unfinished export of other data"):
+            export_published(data.path, tmp_path / "out")
 
 
-@pytest.mark.parametrize("gone", ["images/00.png", "images/07.png", "images/19.png", "latents.npy"])
+LATENTS = ["latents.npy", "raw_latents.npy"]
+
+
+@pytest.mark.parametrize("gone", ["images/00.png", "images/07.png", "images/19.png", *LATENTS])
 def test_what_is_gone_from_an_export_is_made_again(tmp_path, gone):
     data = make_dataset(tmp_path / "data")
     folder = export_published(data.path, tmp_path / "out")
@@ -145,6 +149,16 @@ def test_what_is_gone_from_an_export_is_made_again(tmp_path, gone):
     assert (folder / gone).exists() and (folder / "images/08.png").stat().st_mtime_ns == kept
     assert painted_row(released_reading(folder)[1]).tolist() == list(range(20))
     assert sorted(path.name for path in (tmp_path / "out").rglob(".*")) == []
+
+
+@pytest.mark.parametrize("name", LATENTS)
+def test_a_damaged_file_of_latents_is_made_again(tmp_path, name):
+    data = make_dataset(tmp_path / "data")
+    folder = export_published(data.path, tmp_path / "out")
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(b"")
+    export_published(data.path, tmp_path / "out")
+    assert (folder / name).read_bytes() == whole
 
 
 @pytest.mark.parametrize("content", [b"", b"no array\n"])

@@ -17,6 +17,7 @@ from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.factors import FACTORS, to_scene
 from ident3d.published import import_published
+from ident3d.published._split_writer import SplitWriter
 from ident3d.published.catalogue import CATALOGUE, PublishedSet
 from ident3d.published.readers import SplitLatents
 from ident3d.shards import ShardWriter
@@ -200,6 +201,32 @@ def test_other_images_of_the_same_latents_are_refused(tmp_path, row, declared):
         import_published(source, tmp_path / "out", shard_rows=5)
     import_published(tmp_path / "raw", tmp_path / "out", shard_rows=5)
     assert load(tmp_path / "out").fingerprint == before
+
+
+@pytest.mark.parametrize("stored", [3, 6])  # within a shard, and with one published
+def test_a_stopped_import_goes_on_with_its_own_source_alone(tmp_path, monkeypatch, stored):
+    files = three_d_ident()
+    source, out = write_folder(tmp_path / "raw", files), tmp_path / "out"
+    import_published(source, tmp_path / "whole", shard_rows=5)
+    other = {name: png(painted(77)) if name.endswith(".png") else f for name, f in files.items()}
+    put, rows = SplitWriter.put, []
+
+    def killed(writer, row, image):
+        rows.append(row)
+        if len(rows) > stored:
+            raise KeyboardInterrupt
+        put(writer, row, image)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(SplitWriter, "put", killed)
+        import_published(source, out, shard_rows=5)
+    for order in range(3):
+        strange = write_tar(tmp_path / f"other{order}.tar", other, order_seed=order)
+        with pytest.raises(DataError, match="import to another folder"):
+            import_published(strange, out, shard_rows=5)
+    again = write_tar(tmp_path / "again.tar", files, order_seed=9)  # the same, however packed
+    import_published(again, out, shard_rows=5)
+    assert load(out).fingerprint == load(tmp_path / "whole").fingerprint
 
 
 def test_an_unfinished_render_is_left_alone(tmp_path):
