@@ -88,6 +88,11 @@ class PairLoader(Resumable[TensorBatch]):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
+        if not isinstance(pairs, Pairs):
+            raise TypeError(
+                "`pairs` must be what `ident3d.Pairs(data, conditional, seed)` gives, got "
+                f"{type(pairs).__name__}."
+            )
         super().__init__(pairs, batch_size)
         self.transform = None if transform is None else draw_for_each(transform)
         self.device = torch.device(device)

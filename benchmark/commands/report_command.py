@@ -11,12 +11,13 @@ if TYPE_CHECKING:  # it imports msgspec
     from ..results import Result
 
 _path = click.Path(path_type=Path)
+_folder = click.Path(path_type=Path, file_okay=False)
 
 
 @click.command(epilog=examples("ident3d benchmark report results --out site"))
 @click.argument("results", type=_path)
 @click.option(
-    "--out", type=_path, default=Path("site"), show_default=True, help="The site's folder."
+    "--out", type=_folder, default=Path("site"), show_default=True, help="The site's folder."
 )
 @click.option("--figure", type=_path, help="PNG of the data set's traversals.")
 @click.option("--audit", type=_path, help="JSON of the data set's audit.")

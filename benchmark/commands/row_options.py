@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # all of them take seconds to import
     from ..settings.experiment import Experiment
 
 _path = click.Path(path_type=Path)
+_folder = click.Path(path_type=Path, file_okay=False)
 ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID...")
 
 
@@ -29,7 +30,7 @@ class RowOptions:
     )
     data: Path | None = option(None, "Data set of an image experiment.", type=_path)
     seeds: int = option(1, "Seeds 0, 1, …", type=click.IntRange(1, 9999))
-    out: Path = option(Path("results"), "Folder of the records.", type=_path)
+    out: Path = option(Path("results"), "Folder of the records.", type=_folder)
     changes: tuple[str, ...] = option(
         (), "Change a setting.", flags=("--set",), type=str, multiple=True, metavar="NAME=VALUE"
     )

@@ -19,6 +19,7 @@ from ..results.schema import read_json
 from ..scoring.protocols import AS_RELEASED, HELD_OUT, OLD, PROTOCOLS, TODAY, scored_rows
 
 _path = click.Path(path_type=Path)
+_folder = click.Path(path_type=Path, file_okay=False)
 _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 TRAINED = ".safetensors"  # how the files of trained encoders end
 
@@ -53,7 +54,7 @@ TRAINED = ".safetensors"  # how the files of trained encoders end
     "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
     help="Tells runs of one method apart.",
 )  # fmt: skip
-@click.option("--out", type=_path, help="Also write a result record and the embeddings here.")
+@click.option("--out", type=_folder, help="Also write a result record and the embeddings here.")
 @json_option
 def score(
     data: Path,

@@ -29,7 +29,10 @@ def write_tensors(
     header = {"format": FORMAT, "state": dict(state), "sha256": _digest(state, kept)}
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic(path) as partial:
+        partial.touch()
+        mode = partial.stat().st_mode  # as of any file; safetensors would make it private
         save_file(kept, partial, metadata={_key(kind): json.dumps(header, allow_nan=False)})
+        partial.chmod(mode)
 
 
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -151,7 +151,10 @@ def python_finding() -> Finding:
 
 def folder_finding(folder: Path) -> Finding:
     """Try the disk of a folder, which need not be there yet, with a file of a shard's size."""
+    if folder.is_file():
+        return Finding("folder", False, f"{folder} is a file", "name a folder")
     home = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
+    missing = "" if home == folder.absolute() else f"{folder} is not there yet; tried "
     trial = home / f".ident3d-doctor-{os.getpid()}"
     try:
         free = shutil.disk_usage(home).free
@@ -167,7 +170,7 @@ def folder_finding(folder: Path) -> Finding:
         with suppress(OSError):
             trial.unlink(missing_ok=True)
     images = free // _IMAGE_BYTES
-    detail = f"{home}: {free / 1e9:,.1f} GB free ({images:,} images of 224 x 224), "
+    detail = f"{missing}{home}: {free / 1e9:,.1f} GB free ({images:,} images of 224 x 224), "
     facts = {"free_bytes": free, "write_bytes_per_second": round(speed)}
     return Finding("folder", True, f"{detail}{speed / 1e6:,.0f} MB/s written, locks", facts=facts)
 

@@ -53,6 +53,11 @@ def parse(text: str, factors: Sequence[Factor] = FACTORS) -> Conditional:
         name, _, value = (word.strip() for word in piece.partition("="))
         if name in parts:
             raise ValueError(f"`conditional` names {name!r} twice in {text!r}.")
+        if name in FORMS:
+            raise ValueError(
+                f"`conditional` has {name}={value} where a factor's name should stand; "
+                f"write {FORMS[name].text}, or FACTOR={FORMS[name].text} for one factor."
+            )
         parts[name] = _parse_one(value)
     return Product(parts, parts.pop(OTHERS, UNNAMED), factors)
 

@@ -21,6 +21,7 @@ from .lookup import NEIGHBOURS, Lookup
 from .pairs import LOOKUPS, PairData, as_conditional, choose_method
 
 AUDITED = (*LOOKUPS, "exact")
+_WIDEST = np.sqrt(2 / 3)  # spread of differences of uniform draws from [-1, 1]: no pair needs more
 TOLERANCE = 1.1  # a spread served within this factor of the one requested is called faithful
 
 
@@ -98,12 +99,18 @@ class Audit:
         gap = np.sqrt(max(worst.served**2 - worst.requested**2, 0))
         allowed = np.sqrt(TOLERANCE**2 - 1)  # gap / requested at which the ratio is TOLERANCE
         rows = self.rows * (gap / (allowed * worst.requested)) ** self.dim
+        wider = (
+            f", or, with the rows there are, a conditional with a spread of about "
+            f"{gap / allowed:.2f} or more"
+            if gap / allowed < _WIDEST
+            else ""
+        )
         return [
             *lines,
-            "To fix it, serve rendered positives, which have no such error: `ident3d render OUT "
-            f"--pairs {self.conditional}`, method 'exact'. Look-ups by '{worst.method}' would need "
-            f"about {rows:.0e} rows to come within {TOLERANCE - 1:.0%}, or, with the rows there "
-            f"are, a conditional with a spread of about {gap / allowed:.2f} or more.",
+            "To fix it, serve rendered positives, which have no such error: method 'exact', once "
+            f"`ident3d render OUT --pairs {self.conditional}` has made them. Look-ups by "
+            f"'{worst.method}' would need about {rows:.0e} rows to come within "
+            f"{TOLERANCE - 1:.0%}{wider}.",
         ]
 
 

@@ -243,6 +243,11 @@ def test_bad_arguments(data, settings, match):
         make_loader(data, **settings)
 
 
+def test_data_without_a_conditional_is_no_pairs(data):
+    with pytest.raises(TypeError, match=r"must be what `ident3d\.Pairs\(.*gives, got Dataset"):
+        PairLoader(data, 8)
+
+
 def test_image_dataset_with_torchs_own_loader(data):
     dataset = ImageDataset(data)
     image, target = dataset[7]

@@ -105,6 +105,12 @@ def test_settings_that_cannot_be_are_refused(tmp_path, change, reason):
     assert isinstance(done.exception, ValueError) and reason in str(done.exception)
 
 
+def test_a_file_is_no_folder_for_records(tmp_path):
+    (tmp_path / "file").touch()
+    done = invoke("run", "table1/2", "--out", str(tmp_path / "file"), *TINY)
+    assert done.exit_code == 2 and "is a file" in done.stderr
+
+
 def test_a_broken_record_is_named(tmp_path):
     (tmp_path / "bad.json").write_text("{")
     done = invoke("run", "table1/2", "--out", str(tmp_path), "--dry-run")

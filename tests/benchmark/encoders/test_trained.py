@@ -152,6 +152,12 @@ def test_settings_that_do_not_describe_the_tensors_are_refused(tmp_path, changes
         read_trained(path)
 
 
+def test_a_trained_encoder_is_as_readable_as_any_file(tmp_path):
+    make("mlp").save(tmp_path / "encoder")
+    (tmp_path / "other").touch()
+    assert (tmp_path / "encoder").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
 @pytest.mark.parametrize("sample", [[], [20], [20, 7], [-1, 6], "text", [20, 2**62], [1, 2, 3, 4]])
 def test_samples_that_do_not_describe_the_tensors_are_refused(tmp_path, sample):
     trained = make("mlp")

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from ident3d.cli import cli
 from ident3d.commands import doctor_command as doctor
-from ident3d.commands.doctor_command import CHECKS, Check, examine
+from ident3d.commands.doctor_command import CHECKS, Check, examine, folder_finding
 
 
 def check(feature):
@@ -124,6 +124,16 @@ def test_a_folder_is_tried(only_core, tmp_path):
     assert all(number > 0 for number in record["facts"].values())
     assert list(tmp_path.iterdir()) == []
     assert "GB free" in CliRunner().invoke(cli, ["doctor", str(new)]).output
+
+
+def test_a_folder_that_is_none_is_said(tmp_path):
+    found = folder_finding(tmp_path / "not" / "yet")
+    assert (
+        found.works and f"{tmp_path}/not/yet is not there yet; tried {tmp_path}: " in found.detail
+    )
+    (tmp_path / "file").touch()
+    found = folder_finding(tmp_path / "file")
+    assert not found.works and "is a file" in found.detail
 
 
 def test_a_folder_that_takes_no_file_is_told_with_exit_1(only_core):

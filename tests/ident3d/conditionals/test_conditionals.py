@@ -232,6 +232,7 @@ def test_text_form_of_other_factors():
         ("position=anisotropic:5,5,others=fixed", "each of the 3 dimensions, got 2"),
         ("position=anisotropic:5,5,5,x=fixed,others=fixed", "each of the 2 dimensions, got 3"),
         ("", "`conditional` must be one of"),
+        ("normal=0.3", "write normal:SCALE, or FACTOR=normal:SCALE for one factor"),
     ],
 )
 def test_bad_text(text, message):

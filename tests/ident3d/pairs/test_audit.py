@@ -64,7 +64,12 @@ def test_advice_says_it_plainly():
     assert "times the spread requested" in advice
     assert "closest to their own anchor" in advice
     assert "`ident3d render OUT --pairs normal:0.1`" in advice
-    assert "rows to come within 10%" in advice
+    assert "rows to come within 10%, or, with the rows there are, a conditional with" in advice
+
+
+def test_no_spread_is_advised_that_no_box_has():
+    advice = audit(make_data(30), "normal:0.1", ["nearest"], pairs=500).advice()
+    assert advice[-1].endswith("rows to come within 10%.")
 
 
 def test_faithful_pairs_need_no_advice():
