@@ -7,6 +7,7 @@
 A row is told by the same names in both formats.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ RECORD = "ident3d.json"
 FOLDER = "data"
 _FORMAT = "ident3d-exchange"
 _FILE = re.compile(r"[A-Za-z0-9_-]+-\d{5,}\.(parquet|tar)")
+_UNSTORABLE = re.compile(r"\\u0000|[\ud800-\udfff]")  # in JSON: NUL, and halves of characters
 
 
 def files_of(split: str, ending: str) -> str:
@@ -106,8 +108,15 @@ class Split:
         sizes_fit = 0 < height <= 4096 and 0 < width <= 4096 and channels == 3
         if not files or not names_are_plain or not sizes_fit or min(split.shards) < 1:
             raise ValueError("a name or size is not of its form")
-        if None in split.description.settings.values() or split.description.sequences:
-            raise ValueError("a setting is null, or rows are frames of sequences")
+        described = split.description
+        if (
+            None in described.settings.values()
+            or described.sequences
+            or described.class_names == ()
+        ):
+            raise ValueError("a setting is null, rows are of sequences, or classes have no names")
+        if _UNSTORABLE.search(json.dumps(record["description"], ensure_ascii=False)):
+            raise ValueError("a text holds what HDF5 cannot store")
         if sum(split.shards) != rows:
             raise ValueError(f"{rows} rows in files, {sum(split.shards)} in shards")
         return split

@@ -32,7 +32,6 @@ FORMAT = "ident3d"
 FORMAT_VERSION = 2  # 1 had no digests inside files, and fingerprints of files, not of content
 MANIFEST = "dataset.json"
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # by HDF5, in a text
 _FILE_NAME = re.compile(r"(shard|pairs)-\d{5,}\.h5")
 
 Files = dict[str, list[tuple[dict[str, Any], Columns]]]  # by kind: each file's entry and columns
@@ -104,11 +103,6 @@ def _check_types(found: Description) -> None:
     plain = (*found.settings.values(), found.seed)
     if not (found.factors and all(isinstance(text, str) for text in texts)):
         raise TypeError("a name is not text")
-    texts += [value for value in plain if isinstance(value, str)]
-    if any(map(_UNSTORABLE.search, texts)):
-        raise ValueError("a text holds what HDF5 cannot store")
-    if found.class_names == ():
-        raise ValueError("there are classes, and none has a name")
     if not all(type(number) in (int, float) for number in numbers):
         raise TypeError("a factor's range is not of numbers")
     if not all(value is None or type(value) in (str, int, float, bool) for value in plain):
