@@ -8,7 +8,6 @@ frame follows): methods differ in the positive alone. Rows in, rows out; images 
 very end. `ident3d audit` tells how closely the pairs served follow the conditional requested.
 """
 
-import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -164,10 +163,16 @@ class Pairs:
 
     def gather(self, rows: Rows, allocate: Allocate = fresh) -> Batch:
         """Read the latents of a batch's rows, and their images into memory from `allocate`."""
-        wanted = [numbers for numbers in rows if numbers is not None]
-        # Reading releases the interpreter's lock, so the views are read side by side.
-        with ThreadPoolExecutor(len(wanted)) as pool:
-            return Batch(*pool.map(_view, self._sources, wanted, itertools.repeat(allocate)))
+        views = [
+            (source, numbers, allocate)
+            for source, numbers in zip(self._sources, rows, strict=True)
+            if numbers is not None
+        ]
+        # Reading releases the interpreter's lock, so the views are read side by side: the first
+        # one here, as a thread takes a while to start.
+        with ThreadPoolExecutor(len(views) - 1) as pool:
+            others = [pool.submit(_view, *view) for view in views[1:]]
+            return Batch(_view(*views[0]), *(other.result() for other in others))
 
     def settings(self) -> dict[str, Any]:
         """Say, as plain values, all that decides which pairs are served."""

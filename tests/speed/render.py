@@ -7,8 +7,10 @@ samples; `python -m tests.speed.render 64` does one size alone.
 import contextlib
 import os
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,11 @@ from ident3d.render.materials import Material
 from ident3d.render.presets import PRESETS, Quality, quality
 from ident3d.render.scene import SceneState
 from ident3d.render.spec import RenderSettings
-from ident3d.render.workers import ImageTask, WorkerPool
+from ident3d.render.workers import ImageTask, WorkerPool, _Worker
 
 from ident3d.commands.options import table
 from ident3d.rows import row_latents
+from ident3d.shards import Description, ShardWriter, shard_name
 
 # pixels -> rows, samples of the reference.
 SIZES = {32: (24, 1024), 64: (24, 1024), 128: (12, 512), 224: (6, 512), 512: (2, 256)}
@@ -32,11 +35,14 @@ BEFORE = {
     "draft": Quality(2, 8, light_tree=True, prefilter="NONE", denoiser="HIGH"),
 }
 ROUNDS = 3  # every setting is timed this often in turn; the median counts
-SMALL = 128  # pixels up to which rows are rendered twice a round, to fill some seconds
+SMALL, OFTEN = 128, 4  # pixels up to which rows are rendered so often a round, to fill some seconds
 
 
 class InkedRenderer(blender.Renderer):
-    """Colours in materials, as in 0.1.0: Blender compiles a material anew for a new colour."""
+    """Colours in materials, as in 0.1.0: Blender compiles a material anew for a new colour.
+
+    Objects are shown anew with every row, too: Blender then sorts them.
+    """
 
     def _cover(self, mesh: Any, material: Material) -> None:
         super()._cover(mesh, material)
@@ -48,9 +54,17 @@ class InkedRenderer(blender.Renderer):
 
     def apply(self, state: SceneState) -> None:
         super().apply(state)
+        self._things[state.mesh].hide_render = False
         for name, color in ((state.mesh, state.object_color), ("ground", state.ground_color)):
             for ink in self._inks[name]:
                 ink.default_value = (*color, 1)
+
+
+class WaitingPool(WorkerPool):
+    """Workers that wait while their image is stored, as in 0.1.0: none has a next row."""
+
+    def _accepts(self, worker: _Worker) -> bool:
+        return not worker.tasks
 
 
 @dataclass(frozen=True)
@@ -66,18 +80,28 @@ class Before(RenderSettings):
 def render(
     quality: Quality, resolution: int, rows: int, kind: type[RenderSettings] = RenderSettings
 ) -> tuple[list[np.ndarray], float]:
-    """Render rows as `ident3d render` does; return images, and images a second, warmed up."""
-    latents, slots = row_latents(0, "report", np.arange(rows)), assign_slots([], None)
-    quick = quality.samples < 100
-    with WorkerPool(kind(quality, resolution, "injective"), slots, print) as pool:
+    """Render and store rows as `ident3d render` does; return images, and images a second, warm."""
+    slots, quick = assign_slots([], None), quality.samples < 100
+    count = OFTEN * rows if quick and resolution <= SMALL else rows
+    latents, shape = row_latents(0, "report", np.arange(count) % rows), (resolution, resolution, 3)
+    tasks = [ImageTask(row, latents[row], row) for row in range(count)]
+    pool_of = WaitingPool if kind is Before else WorkerPool
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ShardWriter(
+            Path(folder) / shard_name(0), np.arange(count), latents, shape, Description()
+        ) as shard,
+        pool_of(kind(quality, resolution, "injective"), slots, print) as pool,
+    ):
         if quick:
-            list(pool.run([ImageTask(row, latents[row], row) for row in range(len(slots))]))
+            list(pool.run(tasks[: len(slots)]))
         else:  # a long render hides the start, a second or two
             time.sleep(5)
-        count = 2 * rows if quick and resolution <= SMALL else rows
-        tasks = [ImageTask(row % rows, latents[row % rows], row) for row in range(count)]
+        images = {}
         began = time.monotonic()
-        images = {task.key: image for task, image in pool.run(tasks)}
+        for task, image in pool.run(tasks):
+            shard.put(task.key, image)
+            images[task.key] = image
         return [images[row] for row in range(rows)], count / (time.monotonic() - began)
 
 
