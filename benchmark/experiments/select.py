@@ -9,7 +9,6 @@ from .. import methods
 from ..sequences import table3
 from ..settings.composed import Composed
 from ..settings.experiment import Experiment
-from ..settings.run_settings import ImageSettings
 from ..settings.tiers import TIERS as SIZES
 from ..settings.tiers import find_tier
 from . import amount as amount_rows
@@ -88,26 +87,11 @@ def pick_tier(
                 experiment.check(settings)
             return tier, settings
         except (DataError, ValueError, OSError) as error:
-            reasons[tier] = settings, str(error).rstrip(".")
+            reasons[tier] = settings, str(error)
     if reasons:
-        raise DataError(_needed(experiment, *next(iter(reasons.items()))))
+        tier, (settings, reason) = next(iter(reasons.items()))
+        raise DataError(experiment.lacks(tier, settings, reason))
     return None
-
-
-def _needed(experiment: Experiment, tier: str, refused: tuple[Composed, str]) -> str:
-    """Say what an experiment lacks in its smallest tier; of images, how to make it."""
-    (settings, reason), size = refused, SIZES[tier].images
-    missing = f"{experiment.id} has no data for its smallest tier, {tier} ({reason})"
-    if experiment.supply:
-        return f"{missing}; {experiment.supply}"
-    if not isinstance(settings, ImageSettings) or size is None:
-        return f"{experiment.id} has no data for its tier {tier}: {reason}."
-    pairs = zip(settings.data.splits, settings.data.conditionals, strict=False)
-    splits = [f"{split} --size {size.rows[0]} --pairs {words}" for split, words in pairs]
-    splits.append(f"{settings.data.test} --size {size.rows[1]}")
-    look = f"{size.look} --resolution {size.resolution}"
-    commands = " and ".join(f"`ident3d render DATA --split {s} {look}`" for s in splits)
-    return f"{missing}; make it by {commands} and add --data DATA, or name another --tier."
 
 
 def published(experiment: str) -> dict[str, tuple[float, float | None]]:

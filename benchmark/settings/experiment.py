@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from .composed import Composed, plain
-from .run_settings import THEORY
+from .run_settings import THEORY, ImageSettings
+from .tiers import TIERS
 
 FROM_TRUTH = "starts at the size computed from the true conditional"
 Fields = dict[str, Any]  # of a record
@@ -41,3 +42,24 @@ class Experiment:
         """Return what people must know of a tier; empty if nothing."""
         theory = plain(self.tiers[tier]).get("size") == THEORY
         return "; ".join(filter(None, [self.notes.get(tier, ""), FROM_TRUTH if theory else ""]))
+
+    def lacks(self, tier: str, settings: Composed, reason: str) -> str:
+        """Say that a tier's data is not there, and how to make it."""
+        size, missing = TIERS[tier].images, f"{self.id} has no data for its tier {tier}"
+        if self.supply and tier != "paper":
+            return f"{missing} ({reason.rstrip('.')}); {self.supply}"
+        if self.supply or not isinstance(settings, ImageSettings) or size is None:
+            return f"{missing}: {reason}"
+        # The published data has no rendered positives; in the other tiers they are images, too.
+        pairs = [
+            f" --pairs {words}" if size.changes else "" for words in settings.data.conditionals
+        ]
+        parts = dict.fromkeys(zip(settings.data.splits, pairs, strict=False))
+        splits = [f"{split} --size {size.rows[0]}{words}" for split, words in parts]
+        splits.append(f"{settings.data.test} --size {size.rows[1]}")
+        look = " ".join(filter(None, [size.look, f"--resolution {size.resolution}"]))
+        commands = " and ".join(f"`ident3d render DATA --split {s} {look}`" for s in splits)
+        return (
+            f"{missing} ({reason.rstrip('.')}); make it by {commands} and add --data DATA, or name "
+            "another --tier."
+        )

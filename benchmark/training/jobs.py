@@ -58,6 +58,12 @@ class Job:
     def train_and_score(self) -> list[dict[str, Any]]:
         """Do it, from its checkpoint if there is one; return the fields of its records."""
         checkpoint = self.folder / "checkpoint.safetensors"
+        try:
+            if self.experiment.check is not None:
+                self.experiment.check(self.settings)
+        except DataError as error:
+            lacks = self.experiment.lacks(self.tier, self.settings, str(error))
+            raise DataError(lacks) from error
         if plain(self.settings).get("precision") == "bfloat16":
             avoid_broken_amx()
         found = self.experiment.run(self.settings, self.seed, checkpoint, self.label)

@@ -189,10 +189,21 @@ def test_without_a_tier_the_smallest_whose_data_is_there_is_run(data, tmp_path, 
     with pytest.raises(SystemExit):
         main([*run, str(tmp_path / "none")])
     said = capsys.readouterr().err
-    assert "no data for its smallest tier, tiny" in said and "none/train does not exist" in said
+    assert "no data for its tier tiny" in said and "none/train does not exist" in said
     assert said.count("\n") == 1
     command = "ident3d render DATA --split train --size 1000 --pairs normal:0.2 --factors position"
     assert command in said
+    with pytest.raises(SystemExit):
+        main(
+            [
+                *(word for word in run if word != "--dry-run"),
+                str(tmp_path / "none"),
+                "--tier",
+                "tiny",
+            ]
+        )
+    said = capsys.readouterr().err
+    assert "none/train does not exist" in said and command in said
     with pytest.raises(SystemExit):
         main(["benchmark", "run", "table4/1", "--data", str(data), "--set", "batch=500"])
     assert "`batch` must be at most 400" in capsys.readouterr().err
