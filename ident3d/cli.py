@@ -5,6 +5,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 import click
@@ -56,6 +57,7 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. Errors are one sentence: exit 2 for bad use, 1 for failure."""
+    warnings.formatwarning = _warning  # type: ignore[assignment]  # other arguments are dropped
     try:
         cli.main(arguments, prog_name="ident3d", standalone_mode=False)
     except click.ClickException as error:
@@ -72,6 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         click.echo(f"Error: {_sentence(error)}{_remedy(error)}", err=True)
         sys.exit(2 if isinstance(error, ValueError) else 1)
+
+
+def _warning(message: Warning | str, *_: object) -> str:
+    """Write a warning as one line, without the line of code that gave it."""
+    return f"Warning: {printable(message)}\n"
 
 
 def _sentence(error: Exception) -> str:

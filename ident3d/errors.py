@@ -3,6 +3,7 @@
 import difflib
 import errno
 import math
+import numbers
 import operator
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -38,11 +39,11 @@ def whole(value: Any, what: str, least: int = 1, most: int | None = None, why: s
     return number
 
 
-def above_zero(value: float, what: str) -> float:
+def above_zero(value: Any, what: str) -> float:
     """Return a finite number above 0, or say that it must be one."""
-    if not 0 < value < math.inf:
+    if not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
         raise ValueError(f"`{what}` must be a finite number above 0; got {value!r}.")
-    return value
+    return float(value)
 
 
 def hint(names: Iterable[str], name: str) -> str:

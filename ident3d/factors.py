@@ -40,13 +40,13 @@ FACTORS = (
 
 def to_scene(latents: np.ndarray, factors: Sequence[Factor] = FACTORS) -> np.ndarray:
     """Map unit latents in [-1, 1], shape (n, d), to scene units."""
-    low, high = _ranges(factors)
+    low, high = _ranges(latents, "latents", factors)
     return low + (np.asarray(latents) + 1) / 2 * (high - low)
 
 
 def to_unit(values: np.ndarray, factors: Sequence[Factor] = FACTORS) -> np.ndarray:
     """Map values in scene units, shape (n, d), to unit latents in [-1, 1]."""
-    low, high = _ranges(factors)
+    low, high = _ranges(values, "values", factors)
     return (np.asarray(values) - low) / (high - low) * 2 - 1
 
 
@@ -86,5 +86,10 @@ def varying(latents: np.ndarray) -> np.ndarray:
     return (latents != latents[:1]).any(axis=0)
 
 
-def _ranges(factors: Sequence[Factor]) -> tuple[np.ndarray, np.ndarray]:
+def _ranges(
+    values: np.ndarray, name: str, factors: Sequence[Factor]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of each column's range, after a look at how many columns there are."""
+    if np.shape(values)[-1:] != (len(factors),):  # a single column would be spread over all
+        raise ValueError(f"`{name}` must have shape (n, {len(factors)}), got {np.shape(values)}.")
     return np.array([f.low for f in factors]), np.array([f.high for f in factors])

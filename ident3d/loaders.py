@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image
 
 from .dataset import Dataset, load
+from .errors import whole
 from .pairs import Pairs, View
 from .pairs.batches import ViewTuple, describe
 from .pairs.buffers import Allocate, Buffers, Shape
@@ -96,7 +97,7 @@ class PairLoader(Resumable[TensorBatch]):
         super().__init__(pairs, batch_size)
         self.transform = None if transform is None else draw_for_each(transform)
         self.device = torch.device(device)
-        self._workers = num_workers
+        self._workers = whole(num_workers, "num_workers", 0)
         self._start_method = start_method
         self._place = rank, world_size
         self._made: BatchMaker | None = None

@@ -85,6 +85,8 @@ def read_entry(folder: Path) -> Entry:
     if folder.is_symlink() or not folder.is_dir():
         raise ValueError(f"`entry` must be a folder, got {str(folder)!r}.")
     path = folder / "entry.json"
+    if not path.exists():
+        raise DataError(f"{folder} has no entry.json; `ident3d benchmark pack` makes entries.")
     found = read_json(path)
     try:
         entry = stated(found, Entry)

@@ -94,7 +94,8 @@ def read_value(name: str, text: str, kind: Any) -> Any:
         with suppress(ValueError, KeyError):
             return reader(text)
     words = kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
-    raise ValueError(f"`{name}` must be of type {words}, got {text!r}.")
+    way = "; each setting has a --set of its own" if "=" in text else ""
+    raise ValueError(f"`{name}` must be of type {words}, got {text!r}{way}.")
 
 
 def _places(settings: Composed) -> dict[str, tuple[str, Field[Any]]]:

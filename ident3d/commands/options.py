@@ -138,4 +138,6 @@ def _click_option(field: dataclasses.Field) -> Callable[[Any], Any]:
         keywords["type"] = next(iter(typing.get_args(field.type)), field.type)
     shown = field.default is not None and field.type is not bool
     flags = keywords.pop("flags", (f"--{field.name.replace('_', '-')}",))
-    return click.option(*flags, field.name, default=field.default, show_default=shown, **keywords)
+    if not keywords.get("required"):  # click takes any default, even None, for an answer
+        keywords["default"] = field.default
+    return click.option(*flags, field.name, show_default=shown, **keywords)

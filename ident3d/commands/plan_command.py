@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import DataError, above_zero, whole
-from ..progress import duration, size
+from ..progress import Tracker, duration, size
 from ..scale.forecast import Forecast, Site, Work, forecast, nodes_that_fill
 from .options import echo, examples, json_option, option, options_of, table
 
@@ -217,12 +217,14 @@ def _costs(jobs: "Sequence[Job]", seconds: float | None) -> "list[Cost]":
 
     if seconds is not None:
         return [Cost(above_zero(seconds, "seconds_per_run"), 0.0, 0.0)] * len(jobs)
+    names = [f"{job.experiment.id} {plain(job.settings)}" for job in jobs]
+    different = dict(zip(names, jobs, strict=True))
     known: dict[str, Cost] = {}
-    for job in jobs:
-        name = f"{job.experiment.id} {plain(job.settings)}"
-        if name not in known:
+    with Tracker(len(different), "Measured") as tracker:
+        for name, job in different.items():
             known[name] = run_cost(job.experiment, job.settings, job.tier)
-    return [known[f"{job.experiment.id} {plain(job.settings)}"] for job in jobs]
+            tracker.advance()
+    return [known[name] for name in names]
 
 
 def _forecasts(found: dict[int, Forecast], memory: float) -> list[dict[str, Any]]:

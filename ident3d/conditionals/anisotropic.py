@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import choose
+from ..errors import above_zero, choose
 from ..spaces import Box, Space, Sphere, number
 from ._directional import draw_fisher_bingham, draw_shell
 from ._truncated import in_box, truncated_normal
-from .conditional import Conditional, check_positive
+from .conditional import Conditional
 
 _SPHERE = {"exact": draw_fisher_bingham, "shell": draw_shell}
 
@@ -30,7 +30,7 @@ class Anisotropic(Conditional):
         if not self.concentrations:
             raise ValueError("`concentrations` must hold one number for each dimension, got none.")
         for value in self.concentrations:
-            check_positive(value, "concentrations")
+            above_zero(value, "concentrations")
         choose(_SPHERE, self.method, "method")
 
     def __str__(self) -> str:

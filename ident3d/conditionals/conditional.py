@@ -46,9 +46,3 @@ class Conditional:
 
     def _log_density(self, positives: np.ndarray, anchors: np.ndarray, space: Space) -> np.ndarray:
         raise NotImplementedError
-
-
-def check_positive(value: float, name: str) -> None:
-    """Raise ValueError unless `value` is a finite number above 0."""
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"`{name}` must be finite and above 0, got {value}.")

@@ -7,9 +7,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ..errors import above_zero
 from ..spaces import Box, Space, Sphere, number, project
 from . import _truncated as draws
-from .conditional import Conditional, check_positive
+from .conditional import Conditional
 
 
 class Law(NamedTuple):
@@ -32,7 +33,7 @@ class Coordinatewise(Conditional):
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            check_positive(value, name)
+            above_zero(value, name)
 
     def __str__(self) -> str:
         return ":".join([self.name, *map(number, vars(self).values())])

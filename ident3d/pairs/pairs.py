@@ -212,6 +212,11 @@ def as_conditional(
         conditional = data.pairs.conditional
     if isinstance(conditional, str):
         conditional = parse(conditional, data.factors)
+    if not isinstance(conditional, Conditional):
+        raise ValueError(
+            "`conditional` must be a conditional such as `Normal(0.3)`, or its text 'normal:0.3'; "
+            f"got {conditional!r}."
+        )
     conditional.check(data.latents.shape[1])
     return conditional
 

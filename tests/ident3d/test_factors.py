@@ -16,6 +16,12 @@ def test_unit_and_scene_are_inverse():
     assert np.allclose(to_unit(to_scene(latents)), latents)
 
 
+@pytest.mark.parametrize("convert", [to_scene, to_unit])
+def test_a_column_for_each_factor(convert):
+    with pytest.raises(ValueError, match=r"must have shape \(n, 10\), got \(4, 1\)"):
+        convert(np.zeros((4, 1)))
+
+
 def test_columns_by_name_and_group():
     assert columns("position") == [0, 1, 2]
     assert columns("object_hue,x") == [0, 7]

@@ -235,6 +235,7 @@ def test_transforms_draw_for_each_image_and_repeat(data, monkeypatch):
     [
         ({"rank": 0}, "together"),
         ({"rank": 2, "world_size": 2}, "`rank` must be between 0 and 1"),
+        ({"num_workers": -1}, "`num_workers` must be at least 0"),
         ({"rank": 0, "world_size": 30}, "`batch_size` must be between 1 and 10"),
     ],
 )

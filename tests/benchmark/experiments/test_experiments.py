@@ -363,6 +363,8 @@ def test_settings_are_changed_by_text():
     ):
         with pytest.raises(ValueError, match=f"`{name}` must be of type {kind}, got '{text}'"):
             paper.read({name: text})
+    with pytest.raises(ValueError, match="each setting has a --set of its own"):
+        paper.read({"steps": "5,batch=3"})
     with pytest.raises(ValueError, match=r"`setting` must be one of .*Did you mean 'steps'"):
         paper.read({"stepz": "1"})
 

@@ -253,6 +253,8 @@ def test_missing_files_strange_files_and_links_are_refused(entry, data, tmp_path
     refused(entry, data, "is missing")
     (entry / embeddings_name(1)).symlink_to(real)
     refused(entry, data, "found 'embeddings-s1.npy'")
+    (tmp_path / "empty").mkdir()
+    refused(tmp_path / "empty", data, "has no entry.json; `ident3d benchmark pack` makes entries")
 
 
 @pytest.mark.parametrize(

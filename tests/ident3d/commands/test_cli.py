@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import h5py
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -26,6 +27,14 @@ def test_every_command_explains_itself(name):
     done = run(name, "--help")
     assert done.returncode == 0, done.stderr
     assert "Usage: ident3d" in done.stdout
+
+
+def test_a_warning_is_one_line(tmp_path):
+    data = make_dataset(tmp_path / "data", 200)
+    np.save(tmp_path / "same.npy", np.zeros((len(data), 10)))
+    where = ["--data", data.path, "--embeddings", tmp_path / "same.npy"]
+    lines = run("benchmark", "score", *where).stderr.splitlines()
+    assert lines and all(line.startswith("Warning: `z_hat` never changes in ") for line in lines)
 
 
 def test_info_and_verify_need_no_path():

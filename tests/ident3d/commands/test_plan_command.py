@@ -114,6 +114,11 @@ def test_wrong_use_is_one_sentence(words, rule):
     assert isinstance(done.exception, ValueError) and rule in str(done.exception)
 
 
+def test_what_must_be_named_is_named():
+    done = invoke("render", *GIVEN)
+    assert done.exit_code == 2 and "Missing option '--size'" in done.output
+
+
 @pytest.mark.parametrize("seconds", ["0", "-5", "inf", "nan"])
 def test_a_run_takes_some_time(seconds):
     words = ["table1/1", "--seconds-per-run", seconds, "--disk-speed", "100"]

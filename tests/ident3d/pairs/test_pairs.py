@@ -356,6 +356,7 @@ def test_sphere():
         ({"conditional": Anisotropic((1.0, 2.0))}, "10 dimensions"),
         ({"conditional": Product({"x": Normal(1)}, Normal(1), FACTORS[:3])}, "10 dimensions"),
         ({"conditional": None}, "no rendered pairs"),
+        ({"conditional": 0.3}, r"such as `Normal\(0.3\)`"),
         ({"method": "exact"}, "needs rendered positives"),
         ({"method": "neares"}, "Did you mean 'nearest'"),
         ({"negatives": "normal:0.05"}, "must be wider"),
