@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..encoders.baselines import BASELINES
+
 Settings = Mapping[str, Any]  # flat, as records keep them
 PUBLISHED_PIXELS = 224
 
@@ -31,6 +33,8 @@ WORDS = {
     "tau": "tau {ours}, not {theirs}",
     "negatives": "negatives among {ours}, not {theirs}",
 }
+UNTAUGHT = ("dim", "marginal", "space")  # all that matters where nothing is trained,
+AS_BUILT = (*UNTAUGHT, "encoder", "widths")  # and where an encoder is taken as it is built
 FOLLOWS = {"widths": "encoder", "size": "learnable"}  # not said of what differs as a whole
 
 
@@ -49,9 +53,12 @@ def differences(ours: Settings, paper: Settings, data: Settings | None = None) -
 
 def _differences(ours: Settings, paper: Settings, data: Settings) -> Iterator[str]:
     images = "pairs" in paper
+    said = tuple(WORDS)
+    if str(ours.get("loss")) in BASELINES:
+        said = AS_BUILT if ours["loss"] == "random" else UNTAUGHT
     # A setting that is newer than a record is not in it: nothing can be said of it.
     differ = [
-        name for name in WORDS if name in ours and name in paper and ours[name] != paper[name]
+        name for name in said if name in ours and name in paper and ours[name] != paper[name]
     ]
     for name in differ:
         if FOLLOWS.get(name) not in differ:

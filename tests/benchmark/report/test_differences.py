@@ -26,6 +26,13 @@ def test_an_image_row_says_what_differs():
     assert "exact pairs, not nearest" in words and "normal:0.2, not normal:0.1" in words
 
 
+def test_of_what_is_not_trained_no_training_is_said():
+    assert of("table1/1/identity", "cpu") == of("table2/1/identity", "cpu") == []
+    assert of("table4/pixels", "medium", {"resolution": 64}) == ["64 px, not 224"]
+    (words,) = of("table4/random", "tiny", {"resolution": 224}, dim=10)
+    assert words == "compact encoder, not resnet18"
+
+
 def test_a_start_and_outputs_of_our_own_are_said():
     assert "300 steps with many outputs before them" in of("table4/1", "demo")
     further = "further outputs in training, for what the model's own do not tell"
