@@ -42,4 +42,5 @@ def verify(entry: Path, data: Path, as_json: bool) -> None:
         [str(one["seed"]), *(show(name, one["scores"][name]) for name in names)] for one in checked
     ]
     shown = table(rows, ["seed", *(describe(name).label for name in names)])
-    echo(record, f"{shown}\n{entry} agrees with its embeddings and with {data}.", as_json)
+    agreed = f"{entry} agrees with its embeddings and with {data}; scores of 0 to 1 in percent."
+    echo(record, f"{shown}\n{agreed}", as_json)

@@ -57,9 +57,7 @@ def _differences(ours: Settings, paper: Settings, data: Settings) -> Iterator[st
     if str(ours.get("loss")) in BASELINES:
         said = AS_BUILT if ours["loss"] == "random" else UNTAUGHT
     # A setting that is newer than a record is not in it: nothing can be said of it.
-    differ = [
-        name for name in said if name in ours and name in paper and ours[name] != paper[name]
-    ]
+    differ = [name for name in said if name in ours and name in paper and ours[name] != paper[name]]
     for name in differ:
         if FOLLOWS.get(name) not in differ:
             words = "{ours} of {theirs} factors" if images and name == "dim" else WORDS[name]

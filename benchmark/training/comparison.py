@@ -16,7 +16,7 @@ from ..losses.alignment_uniformity import AlignmentUniformity
 from ..losses.ensemble import Ensemble, Pooled
 from ..settings.run_settings import Settings
 from .loop import Batch
-from .sizes import FITTED, best_scale
+from .sizes import best_scale
 
 LEAST = 1e-6  # of a loss that others are compared with in relation to it
 
@@ -57,7 +57,7 @@ def against_truth(
             if settings.model.space == "sphere":  # where the model is, whatever the latents' space
                 true = functional.normalize(true, dim=-1)
             latents.append(true.split([len(view) for view in batch.views]))
-        scale = 1.0 if truth.metrics else best_scale(truth, latents[:FITTED])
+        scale = 1.0 if truth.metrics else best_scale(truth, latents)
         mean = np.mean([objective(views).item() for views in embedded])
         mean_true = np.mean([truth([scale * v for v in views]).item() for views in latents])
     found = {"loss": float(mean), "loss_true": float(mean_true)}

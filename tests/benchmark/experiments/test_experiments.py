@@ -276,6 +276,19 @@ def test_true_latents_have_no_gap_to_themselves():
     assert scores["loss_gap"] == pytest.approx(0, abs=1e-4)
 
 
+def test_pairs_told_apart_by_chance_do_not_set_the_size_of_the_true_latents():
+    row = experiments.EXPERIMENTS["aninfonce/batch-dimension/d4-l75-b32"]
+    settings = row.tiers["cpu"]
+    mixing = make_mixing(4, np.random.default_rng(0), draws=2)
+    objective, encoder = (
+        make_objective(settings.loss, 4),
+        torch.nn.Sequential(make_head("sphere", 4)),
+    )
+    found = synthetic_run.against_truth(settings, mixing, encoder, objective, 0)
+    assert 10 < found["size_true"] < 15  # 128, the most that is tried, if fit on a few batches
+    assert found["loss_true"] == pytest.approx(0.052, rel=0.2)
+
+
 def test_a_sphere_model_is_compared_with_the_true_latents_on_a_sphere():
     settings = experiments.EXPERIMENTS["table1/5"].tiers["cpu"]
     settings = settings.with_(batch=64, dim=3, model_space="sphere", similarity="dot")
