@@ -12,7 +12,7 @@ from ident3d.progress import duration
 
 from ..results import Result
 from ..scoring import AS_RELEASED, PROTOCOLS
-from ..scoring.chance import TABLE as CHANCE
+from ..scoring.chance import TABLE, block_chance
 from ..scoring.controls import METHODS
 from ..scoring.scores import SCORES, describe
 
@@ -79,7 +79,9 @@ class Row:
         known, correlation = self.first.factors, self.first.correlation or ()
         if known and correlation and len(correlation[0]) > len(known):
             return None  # of more dimensions than factors the best are picked
-        return CHANCE.get(len(known or correlation)) if score == "mcc" else None
+        if score == "mcc_block":
+            return block_chance(self.first.settings or {})
+        return TABLE.get(len(known or correlation)) if score == "mcc" else None
 
     def above_chance(self, score: str) -> str:
         """Say where a score stands between chance and one; empty if that is not known."""

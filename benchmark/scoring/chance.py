@@ -2,14 +2,22 @@
 
 A contrastive loss that does not see rotations leaves one that nothing chose. For factors of equal
 variance and no correlation, turned by Q, the correlations are the entries of Q: chance is the best
-match in a random orthogonal matrix, and depends on the number of factors alone.
+match in a random orthogonal matrix, and depends on the number of factors alone. The MCC by blocks
+of the same Q depends on the sizes of the blocks, too.
 
-python -m ident3d.benchmark.scoring.chance  # computes TABLE again and prints it
+python -m ident3d.benchmark.scoring.chance  # computes TABLE and BLOCKS again and prints them
 """
 
-import numpy as np
+from collections import Counter
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
 
-from ident3d.metrics import match_columns, mcc
+import numpy as np
+from scipy.linalg import hadamard
+
+from ident3d.conditionals import Anisotropic, parse
+from ident3d.metrics import block_mcc, match_columns, mcc
 
 DRAWS, SEED = 20_000, 0
 TURNS = 50  # of a representation
@@ -35,6 +43,12 @@ TABLE = {
     19: (0.4806, 0.5114),
     20: (0.4722, 0.5021),
 }
+# sizes of blocks -> the same of the MCC by blocks
+BLOCKS = {
+    (4, 4): (0.8032, 0.8670),
+    (5, 5): (0.7871, 0.8418),
+    (2, 3, 3): (0.7359, 0.8058),
+}
 
 
 def simulate(dim: int, draws: int, rng: np.random.Generator) -> np.ndarray:
@@ -45,6 +59,37 @@ def simulate(dim: int, draws: int, rng: np.random.Generator) -> np.ndarray:
         rotation = np.abs(np.linalg.qr(rng.normal(size=(dim, dim)))[0])
         found[draw] = rotation[match_columns(rotation)].mean()
     return found
+
+
+def simulate_blocks(sizes: tuple[int, ...], draws: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw the MCC by blocks of random rotations, (draws,)."""
+    dim, ends = sum(sizes), np.cumsum((0, *sizes))
+    blocks = [list(range(*block)) for block in pairwise(ends)]
+    design = hadamard(32)[:, 1 : dim + 1].astype(float)  # of mean 0 and no correlation
+    found = np.empty(draws)
+    for draw in range(draws):
+        rotation = np.linalg.qr(rng.normal(size=(dim, dim)))[0]
+        found[draw] = block_mcc(design, design @ rotation, blocks)
+    return found
+
+
+def block_chance(settings: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Return mean and 95th percentile of the MCC by blocks of a record's settings; None if unknown.
+
+    A block is the dimensions that have the same concentrations. The settings may be a stranger's.
+    """
+    texts = settings.get("conditionals")
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        return None
+    try:
+        read = [parse(text) for text in texts]
+    except ValueError:
+        return None
+    diagonals = [one.concentrations for one in read if isinstance(one, Anisotropic)]
+    if not diagonals or len(diagonals) < len(read) or len(set(map(len, diagonals))) > 1:
+        return None
+    sizes = tuple(sorted(Counter(zip(*diagonals, strict=True)).values()))
+    return TABLE.get(len(sizes)) if set(sizes) == {1} else BLOCKS.get(sizes)
 
 
 def turned_mcc(z: np.ndarray, z_hat: np.ndarray) -> dict[str, float]:
@@ -62,13 +107,18 @@ def turned_mcc(z: np.ndarray, z_hat: np.ndarray) -> dict[str, float]:
     }
 
 
-def _table() -> str:
-    lines = []
-    for dim in range(2, 21):
-        found = simulate(dim, DRAWS, np.random.default_rng([SEED, dim]))
-        lines.append(f"    {dim}: ({found.mean():.4f}, {np.quantile(found, 0.95):.4f}),")
+def _tables() -> str:
+    drawn: dict[Any, np.ndarray] = {
+        dim: simulate(dim, DRAWS, np.random.default_rng([SEED, dim])) for dim in TABLE
+    }
+    for sizes in BLOCKS:
+        drawn[sizes] = simulate_blocks(sizes, DRAWS, np.random.default_rng([SEED, *sizes]))
+    lines = (
+        f"    {key}: ({found.mean():.4f}, {np.quantile(found, 0.95):.4f}),"
+        for key, found in drawn.items()
+    )
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    print(_table())
+    print(_tables())

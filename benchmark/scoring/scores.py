@@ -77,6 +77,10 @@ _MATCH = (
     "one-to-one match. Of more dimensions than factors the best are picked, so a wide "
     "representation scores higher by chance."
 )
+_BLOCKS = (
+    "MCC where factors that no pair tells apart are one block, inside which any rotation is right. "
+    "No more than this follows from the loss of AnInfoNCE."
+)
 _TURNED = "The same representation turned at random, 50 times: its MCC if nothing chose the axes."
 _ISOMETRY = (
     "Smallest over largest singular value of the affine map from factors to representation: "
@@ -98,6 +102,7 @@ SCORES = {
     for score in (
         Score("r2", "R²", linear, shown=True, meaning=_LINE),
         Score("mcc", "MCC", matching, shown=True, meaning=_MATCH),
+        Score("mcc_block", "MCC by blocks", shown=True, meaning=_BLOCKS),
         Score("loss_gap", "Loss gap", bar=False, shown=True, meaning=_GAP),
         Score("mcc_spearman", "MCC (Spearman)", matching, beside=True, meaning=_MATCH),
         Score("mcc_turned", "MCC (Spearman), turned at random", beside=True, meaning=_TURNED),
@@ -131,7 +136,6 @@ SCORES = {
         Score("mcc_train", "MCC train"),
         Score("r2_content", "R² content"),
         Score("r2_style", "R² style"),
-        Score("mcc_block", "MCC block"),
         Score("mcc_noise", "MCC, axes of the noise"),
         Score("accuracy_domain", "accuracy domain"),
         Score("accuracy_knn", "kNN accuracy"),
