@@ -49,7 +49,7 @@ class Dataset:
     """
 
     def __init__(self, root: Path, split: str, entry: dict[str, Any]) -> None:
-        self.path = Path(root) / split
+        self.path = Path(root).absolute() / split  # the working directory may change
         self.split = split
         self.description = Description.from_record(entry["description"])
         self.factors, self.settings = self.description.factors, dict(self.description.settings)

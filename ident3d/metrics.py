@@ -64,7 +64,7 @@ def mcc_matrix(z: np.ndarray, z_hat: np.ndarray, method: str = "pearson") -> np.
     """Correlate each factor with each column of `z_hat`, signed, shape (d, k)."""
     z, z_hat = _checked(z, z_hat)
     transform = choose(_METHODS, method, "method")
-    correlation = _unit(transform(z), "z").T @ _unit(transform(z_hat), "z_hat")
+    correlation = _unit(z, "z", transform).T @ _unit(z_hat, "z_hat", transform)
     return np.clip(correlation, -1, 1)
 
 
@@ -126,7 +126,8 @@ def _canonical(
     return float(total / len(owner))
 
 
-_METHODS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+Transform = Callable[[np.ndarray], np.ndarray]
+_METHODS: dict[str, Transform] = {
     "pearson": lambda values: values,
     "spearman": lambda values: rankdata(values, axis=0),
 }
@@ -184,9 +185,12 @@ def _warn_of_constant(values: np.ndarray, name: str, consequence: str) -> np.nda
     return constant
 
 
-def _unit(values: np.ndarray, name: str) -> np.ndarray:
-    """Bring columns to mean 0 and norm 1; constant ones become 0."""
+def _unit(
+    values: np.ndarray, name: str, transform: "Transform" = lambda values: values
+) -> np.ndarray:
+    """Bring columns to mean 0 and norm 1; constant ones become 0, also if ranks see rounding."""
     constant = _warn_of_constant(values, name, "its correlation is undefined and scored 0")
+    values = transform(values)
     centred = values - values.mean(axis=0)
     centred[:, constant] = 0
     return centred / np.where(constant, 1, np.linalg.norm(centred, axis=0))

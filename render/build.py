@@ -71,7 +71,7 @@ class Build:
         writer = self._open[task]
         writer.put(position, image)
         self._count(task, self._counted[task] + 1)
-        if not writer.missing():
+        if self._counted[task] == task.rows:
             self._finish(task)
 
     def _finish(self, task: ShardTask) -> None:

@@ -11,7 +11,7 @@ from ident3d.errors import choose
 from ident3d.factors import FACTORS, columns
 from ident3d.rows import row_generator, row_latents
 from ident3d.shards import Description
-from ident3d.spaces import Box
+from ident3d.spaces import Box, number
 
 from .blender import Gpu, Renderer, blender_version
 from .presets import Quality
@@ -104,7 +104,9 @@ class Spec:
             **asdict(self.quality),
             "latents": "drawn" if self.given is None else "given",
             "factors": ",".join(FACTORS[column].name for column in self._varied),
-            "held": ",".join(f"{name}={value:g}" for name, value in sorted(self.held.items())),
+            "held": ",".join(
+                f"{name}={number(value)}" for name, value in sorted(self.held.items())
+            ),
             "pairs_seed": self.seed if self.pairs else -1,
             "compress": self.compress,
         }

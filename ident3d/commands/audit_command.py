@@ -83,7 +83,7 @@ def show_transitions(path: Path, conditional: str, pairs: int, seed: int, as_jso
             t.factor,
             f"{t.spread:.4f}",
             f"{t.still:.1%}",
-            f"{t.excess_kurtosis:.2f}",
+            "-" if t.excess_kurtosis is None else f"{t.excess_kurtosis:.2f}",
             "-" if t.shape is None else f"{t.shape:.2f}",
         ]
         for t in found.factors

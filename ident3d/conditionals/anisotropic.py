@@ -8,7 +8,7 @@ from ..errors import above_zero, choose
 from ..spaces import Box, Space, Sphere, number
 from ._directional import draw_fisher_bingham, draw_shell
 from ._truncated import in_box, truncated_normal
-from .conditional import Conditional
+from .conditional import SHARPEST, Conditional
 
 _SPHERE = {"exact": draw_fisher_bingham, "shell": draw_shell}
 
@@ -30,7 +30,8 @@ class Anisotropic(Conditional):
         if not self.concentrations:
             raise ValueError("`concentrations` must hold one number for each dimension, got none.")
         for value in self.concentrations:
-            above_zero(value, "concentrations")
+            if above_zero(value, "concentrations") > SHARPEST:
+                raise ValueError(f"`concentrations` must be at most {SHARPEST:g}, got {value}.")
         choose(_SPHERE, self.method, "method")
 
     def __str__(self) -> str:

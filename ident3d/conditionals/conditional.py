@@ -4,6 +4,8 @@ import numpy as np
 
 from ..spaces import UNIT_BOX, Space, as_pairs, as_points
 
+SHARPEST = 1e10  # of concentrations: rejection hardly ends beyond, and float32 latents see no width
+
 
 class Conditional:
     """A law of positives given their anchors.

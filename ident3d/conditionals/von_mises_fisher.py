@@ -6,7 +6,7 @@ import numpy as np
 
 from ..spaces import Space, Sphere, number, project
 from ._rejection import accept, first_accepted
-from .conditional import Conditional
+from .conditional import SHARPEST, Conditional
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,10 @@ class VMF(Conditional):
     concentration: float
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.concentration) and self.concentration >= 0):
-            raise ValueError(f"`concentration` must be at least 0, got {self.concentration}.")
+        if not 0 <= self.concentration <= SHARPEST:
+            raise ValueError(
+                f"`concentration` must be between 0 and {SHARPEST:g}, got {self.concentration}."
+            )
 
     def __str__(self) -> str:
         return f"vmf:{number(self.concentration)}"

@@ -236,7 +236,7 @@ def open_index(data: Data, weights: Weights | None = None, draws: Draws | None =
     On a read-only or full disk, for data that is not on disk, and where search is exact anyway, it
     stays in memory.
     """
-    with contextlib.suppress(DataError):
+    with contextlib.suppress(DataError, OSError):  # also one that may not be read
         return Index.load(data, weights)
     index = Index.build(data.latents, weights, data.classes, draws=draws)
     if data.path is not None and not index.exact:

@@ -1,6 +1,7 @@
 """Epochs of pair batches: what batch b of epoch e holds depends on (seed, e, b, rank) alone."""
 
 import itertools
+import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -36,10 +37,11 @@ class Resumable(ABC, Generic[B]):
 
     def __init__(self, pairs: "Pairs", batch_size: int) -> None:
         self.pairs = pairs
-        self.batch_size = batch_size
+        self.batch_size = whole(batch_size, "batch_size")
         self._step = 0  # number of the batch handed over next, counted through all epochs
         # Batches from some step on, without end: reading ahead does not stop where an epoch does.
         self._stream: tuple[int, Iterator[B]] = _NONE
+        self._opener = os.getpid()  # a fork gets the stream, but not the thread that feeds it
 
     @property
     def rank(self) -> int:
@@ -81,9 +83,7 @@ class Resumable(ABC, Generic[B]):
 
     def seek(self, step: int) -> None:
         """Continue with batch `step`, counted through all epochs from 0."""
-        if step < 0:
-            raise ValueError(f"`step` must be at least 0, got {step}.")
-        self._step = int(step)
+        self._step = whole(step, "step", 0)
 
     def state_dict(self) -> dict[str, Any]:
         """Say which batch comes next, and of what; the same on every rank."""
@@ -114,8 +114,8 @@ class Resumable(ABC, Generic[B]):
 
     def _next(self) -> B:
         step, (upcoming, stream) = self._step, self._stream
-        if upcoming != step:
-            stream = self._open(step)
+        if upcoming != step or self._opener != os.getpid():
+            stream, self._opener = self._open(step), os.getpid()
         self._stream = _NONE  # a stream that fails is not continued
         batch = next(stream)
         self._stream = step + 1, stream
@@ -148,7 +148,8 @@ class BatchMaker:
         """Make the batch of a step, counted through all epochs, in memory from `allocate`."""
         epoch, number = divmod(step, self.per_epoch)
         start = (number * self.world_size + self.rank) * self._size
-        anchors = self._permutation(epoch)[start : start + self._size]
+        order = self._permutation(epoch)
+        anchors = order[start : start + self._size].copy()  # of which its user may write
         rng = np.random.default_rng([self._pairs.seed, epoch, number, self.rank])
         return self._pairs.gather(self._pairs.rows_for(anchors, rng), allocate)
 
@@ -180,8 +181,11 @@ class Epochs(Resumable[Batch]):
 
 def read_ahead(make: Callable[[int], B], first: int) -> Iterator[B]:
     """Make batches from `first` on in a thread: each while the one before it is in use."""
-    with ThreadPoolExecutor(1) as reader:
+    reader = ThreadPoolExecutor(1)
+    try:
         ahead = deque([reader.submit(make, first)])
         for step in itertools.count(first + 1):
             ahead.append(reader.submit(make, step))
             yield ahead.popleft().result()  # and hold it no longer: its memory can be used again
+    finally:  # not waited for: garbage may be collected, and this be closed, in that very thread
+        reader.shutdown(wait=False, cancel_futures=True)

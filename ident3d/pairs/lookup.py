@@ -55,7 +55,8 @@ class Lookup:
         free = varying(data.latents)
         if not free.any():
             raise ValueError("`data` must have latents that differ; all its rows are alike.")
-        scales = scales_of(np.where(free, self.widths, np.inf))
+        scales = np.full(len(free), np.inf)
+        scales[free] = scales_of(self.widths[free])
         even = scales[free].max() < _EVEN * scales[free].min()
         # (d,), rounded so that conditionals of the same shape share a saved index.
         ratios = np.round(scales[free].max() / scales, 3)

@@ -210,6 +210,11 @@ def as_conditional(
         if data.pairs is None:
             raise ValueError("`conditional` is needed: this data has no rendered pairs.")
         conditional = data.pairs.conditional
+        if isinstance(_rendered(data), str):
+            raise ValueError(
+                f"`conditional` is needed: this data's own, {conditional}, is not known here; "
+                "pass it as an object."
+            )
     if isinstance(conditional, str):
         conditional = parse(conditional, data.factors)
     if not isinstance(conditional, Conditional):
@@ -223,7 +228,7 @@ def as_conditional(
 
 def choose_method(data: PairData, conditional: Conditional, method: str | None) -> str:
     """Check a method against what the data offers; None for the default."""
-    rendered = None if data.pairs is None else parse(data.pairs.conditional, data.factors)
+    rendered = _rendered(data)
     # Texts are compared too: a width with more digits than are written was rendered as such.
     offered = rendered == conditional or str(rendered) == str(conditional)
     if method is None:
@@ -251,6 +256,16 @@ def choose_method(data: PairData, conditional: Conditional, method: str | None) 
             "leave `conditional` None."
         )
     return method
+
+
+def _rendered(data: PairData) -> Conditional | str | None:
+    """Read the conditional that was rendered; its text alone where somebody wrote it elsewhere."""
+    if data.pairs is None:
+        return None
+    try:
+        return parse(data.pairs.conditional, data.factors)
+    except ValueError:
+        return data.pairs.conditional
 
 
 def _sequences(data: Dataset | PairData) -> np.ndarray:

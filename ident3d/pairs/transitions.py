@@ -15,6 +15,8 @@ from ..dataset import Dataset
 from ..factors import varying
 from .pairs import Pairs
 
+_ROUNDING = 1e-5  # of a step: by which float32 latents of a steady motion differ
+
 
 @dataclass(frozen=True)
 class Transition:
@@ -23,8 +25,8 @@ class Transition:
     factor: str
     spread: float  # root mean square of z+ - z
     still: float  # share of pairs in which it does not change at all
-    excess_kurtosis: float
-    # Exponent of the generalized normal law, centred at 0, that fits best; None: nothing changes.
+    excess_kurtosis: float | None  # None: all changes are alike
+    # Exponent of the generalized normal law, centred at 0, that fits best; None: as above.
     shape: float | None
 
 
@@ -55,12 +57,13 @@ def transitions(
 
 def _measure(name: str, changes: np.ndarray) -> Transition:
     spread = float(np.sqrt(np.square(changes).mean()))
+    alike = np.ptp(changes) <= _ROUNDING * np.abs(changes).max()
     return Transition(
         factor=name,
         spread=spread,
         still=float((changes == 0).mean()),
-        excess_kurtosis=float(kurtosis(changes)) if spread else 0.0,
-        shape=fit_shape(changes / spread) if spread else None,
+        excess_kurtosis=None if alike else float(kurtosis(changes)),
+        shape=None if alike else fit_shape(changes / spread),
     )
 
 

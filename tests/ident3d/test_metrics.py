@@ -119,6 +119,14 @@ def test_constant_columns_score_zero_and_say_so(value):
         assert block_mcc(z, flat, [[0, 1], [2]]) == pytest.approx(2 / 3)
 
 
+def test_ranks_do_not_see_rounding():
+    z = normals(100, 2)
+    flat = z.copy()
+    flat[:, 1] = 1 + 1e-15 * z[:, 1]
+    with pytest.warns(UserWarning, match="`z_hat` never changes in column 1"):
+        assert mcc(z, flat, "spearman") == pytest.approx(0.5)
+
+
 def test_blocks_forgive_rotations_inside_and_only_inside():
     z = normals(5000, 6)
     blocks = [[0, 3], [1, 2, 4], [5]]

@@ -54,6 +54,11 @@ def test_positives_keep_what_is_held_and_fixed():
     assert moved.tolist() == [True] + 9 * [False]
 
 
+def test_what_is_held_is_told_with_every_digit():
+    described = Spec(DRAFT, factors="x", held={"object_hue": 0.1234567}).description()
+    assert described.settings["held"] == "object_hue=0.1234567"
+
+
 def test_description_tells_every_setting():
     described = Spec(DRAFT, hue="published", pairs="normal:0.1").description("a command")
     assert described.seed == 0

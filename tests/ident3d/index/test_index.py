@@ -303,6 +303,16 @@ def test_exact_search_leaves_no_files(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def test_an_index_that_may_not_be_read_is_built_again(tmp_path, big, monkeypatch):
+    data = make_data(tmp_path, rows=100)
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied", "index.json")
+
+    monkeypatch.setattr(Index, "load", refuse)
+    assert len(open_index(data).search(data.latents[:2], 1)[1]) == 2
+
+
 def test_a_class_of_one_row_is_refused():
     with pytest.raises(ValueError, match="2 rows each to look up; 7 has one"):
         Index.build(make_data(None, 50).latents, classes=np.array([0] * 49 + [7]))

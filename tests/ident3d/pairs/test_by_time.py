@@ -97,10 +97,19 @@ def test_what_has_no_sequences_or_mixes_them_is_refused():
 
 def test_a_factor_that_never_changes_has_no_shape():
     latents = np.zeros((ROWS, 10))
-    latents[:, 0] = np.linspace(-1, 1, ROWS)
+    latents[:, 0] = np.linspace(-1, 1, ROWS) ** 3
     latents[:, 7] = SEQUENCES / 10  # the hue of a sequence
     found = transitions(make_data(latents=latents), "time:1", pairs=200)
     assert [factor.shape is None for factor in found.factors] == [False, True]
+    json.dumps(found.to_record(), allow_nan=False)
+
+
+def test_steady_motion_has_no_shape():
+    latents = np.zeros((ROWS, 10), np.float32)
+    latents[:, 0] = np.linspace(-1, 1, ROWS)
+    latents[:, 1] = np.arange(ROWS) / 64  # without rounding
+    found = transitions(make_data(np.zeros(ROWS, int), latents), "time:1", pairs=200)
+    assert [(factor.excess_kurtosis, factor.shape) for factor in found.factors] == [(None,) * 2] * 2
     json.dumps(found.to_record(), allow_nan=False)
 
 

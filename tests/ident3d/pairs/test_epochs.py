@@ -5,6 +5,7 @@ import json
 import pickle
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from ident3d.conditionals import Normal
 from ident3d.loaders import PairLoader
 from ident3d.pairs import Batch, Pairs
+from ident3d.pairs.epochs import read_ahead
+from tests.faults.injecting import in_child
 from tests.support.helpers import make_dataset, painted_row
 
 
@@ -83,6 +86,51 @@ def test_a_state_moves_between_epochs_and_loader(data, stop):
         restored.load_state_dict(state)
         after = [b.anchors.rows.tolist() for b in itertools.islice(restored.forever(), 3)]
         assert after == expected[stop : stop + 3]
+
+
+def test_a_fork_goes_on_after_a_look_at_the_first_batches(data):
+    epochs = pairs_of(data).epochs(8)
+    expected = [batch.anchors.rows.tolist() for batch in pairs_of(data).epochs(8)]
+    next(iter(epochs))
+
+    def work():
+        assert [batch.anchors.rows.tolist() for batch in epochs] == expected[1:]
+
+    assert in_child(work) == (0, "")
+    assert [batch.anchors.rows.tolist() for batch in epochs] == expected[1:]
+
+
+def test_a_stream_may_be_closed_in_the_thread_that_feeds_it():
+    asked, closed = threading.Event(), threading.Event()
+
+    def make(step):
+        if step == 1:
+            asked.wait(10)
+            stream.close()  # as the collection of garbage does
+            closed.set()
+        return step
+
+    stream = read_ahead(make, 0)
+    assert next(stream) == 0
+    asked.set()
+    assert closed.wait(10)
+
+
+def test_rows_may_be_written_over(data):
+    epochs = pairs_of(data).epochs(8)
+    first = next(iter(epochs)).anchors.rows
+    expected = first.copy()
+    first[:] = 1_000
+    epochs.seek(0)
+    np.testing.assert_array_equal(next(iter(epochs)).anchors.rows, expected)
+
+
+def test_a_state_is_json(data):
+    epochs = pairs_of(data).epochs(np.int64(8))
+    epochs.seek(np.int64(3))
+    epochs.load_state_dict(json.loads(json.dumps(epochs.state_dict())))
+    with pytest.raises(ValueError, match="`step` must be a whole number"):
+        epochs.seek(2.9)
 
 
 def test_bad_arguments(data):

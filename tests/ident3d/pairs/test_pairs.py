@@ -131,6 +131,15 @@ def test_everything_fixed_serves_the_nearest_other_row():
     np.testing.assert_array_equal(positives, squares.argsort(1)[:, 1])
 
 
+def test_factors_that_never_vary_may_be_the_only_ones_not_fixed():
+    data = make_data(500)
+    data.latents[:, 1:] = 0
+    served = Pairs(data, Product({"x": Fixed()}, Normal(0.3)), 0, method="weighted")
+    anchors, positives = served.draw(50, np.random.default_rng(0))
+    apart = np.abs(data.latents[anchors] - data.latents[positives])[:, 0]
+    assert apart.max() < 0.1
+
+
 def test_uneven_widths_weigh_the_distance():
     data = make_data(15_000)
     anisotropic = Anisotropic((400.0,) * 2 + (1.0,) * 8)
@@ -397,6 +406,20 @@ def test_hard_negatives_need_a_third_row():
 def test_a_batch_needs_a_row():
     with pytest.raises(ValueError, match="`n` must be at least 1"):
         Pairs(make_data(50), Normal(0.1), 0).batch(0)
+
+
+def test_a_conditional_of_somebody_elses_stops_nothing_but_its_own_use():
+    class Step(Conditional):
+        def __str__(self):
+            return "uniform-step:0.5"
+
+    data = latent_data(100, rendered="normal:0.1")
+    data.pairs.conditional = "uniform-step:0.5"
+    assert Pairs(data, Normal(0.3), seed=0).method == "nearest"
+    assert Pairs(data, None, seed=0, method="augmented").method == "augmented"
+    assert Pairs(data, Step(), seed=0).method == "exact"
+    with pytest.raises(ValueError, match=r"own, uniform-step:0\.5, is not known here; pass it as"):
+        Pairs(data, None, seed=0)
 
 
 @pytest.mark.parametrize(
