@@ -72,7 +72,10 @@ class Row:
     def words(self) -> str:
         """What a control does, as its record says."""
         stated = (self.first.settings or {}).get("control")
-        return "; ".join(map(str, stated.values())) if isinstance(stated, dict) else ""
+        if not isinstance(stated, dict):
+            return ""
+        ordered = sorted(stated, key=lambda name: name != "words")  # whatever order it was kept in
+        return "; ".join(str(stated[name]) for name in ordered)
 
     def chance(self, score: str) -> tuple[float, float] | None:
         """Mean and 95th percentile of a score under random rotations; None if not known."""
