@@ -1,14 +1,17 @@
 """What differs between a run and the published one, in words, from the settings of both."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 from ..encoders.baselines import BASELINES
+from ..settings.run_settings import ImageData, Loss, Model, SyntheticData, Training
 
 Settings = Mapping[str, Any]  # flat, as records keep them
 PUBLISHED_PIXELS = 224
 
-# setting -> words for another value than the paper's, in the order in which they are said
+# setting -> words for another value than the paper's, in the order in which they are said; any
+# other setting is said after them, by its name, unless it cannot matter to a score
 WORDS = {
     "dim": "N = {ours}, not {theirs}",
     "encoder": "{ours} encoder, not {theirs}",
@@ -32,10 +35,36 @@ WORDS = {
     "precision": "precision {ours}, not {theirs}",
     "tau": "tau {ours}, not {theirs}",
     "negatives": "negatives among {ours}, not {theirs}",
+    "symmetric": "symmetric loss: {ours}, not {theirs}",
+    "anchors_only": "anchors alone supervised: {ours}, not {theirs}",
+    "objective_lr": "learning rate of the loss {ours}, not {theirs}",
+    "size_as": "size learned as {ours}, not {theirs}",
+    "metric_start": "metric from {ours}, not {theirs}",
+    "norm_rows": "batch statistics of {ours} rows, not of {theirs}",
+    "splits": "trained on {ours}, not {theirs}",
+    "test": "scored on {ours}, not {theirs}",
 }
-UNTAUGHT = ("dim", "marginal", "space")  # all that matters where nothing is trained,
+SILENT = {
+    # where the data lies (the record's own data tells copies apart) and where it is computed
+    *("data", "fingerprints", "source", "device", "compile", "micro_batch", "checkpoint_seconds"),
+    *("evaluations", "watched", "train_rows"),  # what is looked at beside
+}
+# Records leave them out where they are off.
+OFF = {
+    field.metadata.get("flat", field.name): field.default
+    for part in (SyntheticData, ImageData, Model, Loss, Training)
+    for field in fields(part)
+    if field.metadata.get("added")
+}
+UNTAUGHT = ("dim", "marginal", "space", "test")  # all that matters where nothing is trained,
 AS_BUILT = (*UNTAUGHT, "encoder", "widths")  # and where an encoder is taken as it is built
-FOLLOWS = {"widths": "encoder", "size": "learnable"}  # not said of what differs as a whole
+# not said of what differs as a whole
+FOLLOWS = {
+    "widths": "encoder",
+    "size": "learnable",
+    "wide_lr": "wide_steps",
+    "size_as": "learnable",
+}
 
 
 def differences(ours: Settings, paper: Settings, data: Settings | None = None) -> list[str]:
@@ -46,21 +75,21 @@ def differences(ours: Settings, paper: Settings, data: Settings | None = None) -
     """
     if "steps" not in ours:
         return ["its settings are not stated"]
-    # Records leave them out where they are off.
-    off = {"self_negative": False, "wide_steps": None, "whiten": False, "beyond": 0.0}
-    return list(_differences(off | dict(ours), off | dict(paper), data or {}))
+    return list(_differences(OFF | dict(ours), OFF | dict(paper), data or {}))
 
 
 def _differences(ours: Settings, paper: Settings, data: Settings) -> Iterator[str]:
     images = "pairs" in paper
-    said = tuple(WORDS)
+    said = (*WORDS, *sorted(set(paper) - set(WORDS) - SILENT))
     if str(ours.get("loss")) in BASELINES:
         said = AS_BUILT if ours["loss"] == "random" else UNTAUGHT
     # A setting that is newer than a record is not in it: nothing can be said of it.
     differ = [name for name in said if name in ours and name in paper and ours[name] != paper[name]]
     for name in differ:
         if FOLLOWS.get(name) not in differ:
-            words = "{ours} of {theirs} factors" if images and name == "dim" else WORDS[name]
+            words = WORDS.get(name, name.replace("_", " ") + " {ours}, not {theirs}")
+            if images and name == "dim":
+                words = "{ours} of {theirs} factors"
             yield words.format(ours=_short(ours[name]), theirs=_short(paper[name]))
     if made_by := data.get("made_by"):
         yield f"data of our own making ({_short(made_by)})"
@@ -79,4 +108,8 @@ def _short(value: Any) -> str:
         text = "yes" if value else "no"
     elif isinstance(value, int):
         text = f"{value:,}"
+    elif isinstance(value, float):
+        text = f"{value:g}"
+    elif value is None:
+        text = "none"
     return text if len(text) <= 60 else f"{text[:57]}..."

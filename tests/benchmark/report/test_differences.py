@@ -1,3 +1,4 @@
+import pytest
 from ident3d.benchmark.experiments import EXPERIMENTS
 from ident3d.benchmark.report.differences import differences
 from ident3d.benchmark.settings.composed import plain
@@ -24,6 +25,36 @@ def test_an_image_row_says_what_differs():
     for part in ("3 of 10 factors", "64 px, not 224", "compact encoder, not resnet18"):
         assert part in words
     assert "exact pairs, not nearest" in words and "normal:0.2, not normal:0.1" in words
+
+
+@pytest.mark.parametrize(
+    ("experiment", "changes"),
+    [
+        ("table4/1", {"loss": "supervised"}),
+        ("table4/1", {"test": "train"}),
+        ("table4/1", {"splits": ("test",)}),
+        ("table4/1", {"rows": 1_000}),
+        ("table4/1", {"hard": "normal:0.3"}),
+        ("table4/1", {"hard_count": 3}),
+        ("table4/1", {"symmetric": True}),
+        ("table4/1", {"include_positive": False}),
+        ("table4/1", {"root": True}),
+        ("table4/1", {"norm_rows": 8}),
+        ("table4/1", {"seconds": 60.0}),
+        ("table4/1", {"clip": 1e-4}),
+        ("table1/5", {"objective_lr": 0.1}),
+        ("table1/5", {"turned": True}),
+        ("table1/5", {"opposite": True}),
+        ("table1/5", {"scored": 64}),
+    ],
+)
+def test_a_setting_that_can_move_a_score_is_said(experiment, changes):
+    assert len(of(experiment, "paper", {"resolution": 224}, **changes)) == 1
+
+
+def test_where_and_how_it_is_computed_is_not_said():
+    changes = {"device": "cuda", "micro_batch": 64, "evaluations": 3}
+    assert of("table4/1", "paper", {"resolution": 224}, **changes) == []
 
 
 def test_of_what_is_not_trained_no_training_is_said():
