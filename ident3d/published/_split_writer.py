@@ -1,7 +1,6 @@
 """The shards of an imported split, filled in whatever order its images come."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,14 +30,9 @@ class SplitWriter:
         self._lacking: dict[int, set[int]] = {}  # shard -> positions without an image
         self._writers: dict[int, ShardWriter] = {}
         self._finished: set[int] = set()  # shards of an earlier run
-        settings: dict[str, Any] = {"published": origin.title, "zenodo_record": origin.record}
-        if split.made_by is not None:
-            settings = {"stand_in_for": origin.title, "made_by": split.made_by}
-        if any(factor.group == "hue" for factor in origin.factors):
-            settings["hue"] = "published"
         self._description = Description(
             factors=origin.factors,
-            settings=settings,
+            settings=split.settings,
             class_names=origin.class_names,
             command="ident3d import",
             sequences=split.sequences is not None,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -62,8 +63,27 @@ class PublishedSplit(SplitLatents):
 
     @property
     def title(self) -> str:
-        """What it is, for people: as published, or a stand-in."""
-        return self.origin.title if self.made_by is None else f"a stand-in ({self.made_by})"
+        """What it is, for people: as published, in that layout, or a stand-in."""
+        if self.made_by is not None:
+            return f"a stand-in ({self.made_by})"
+        return self.origin.title if self.is_published else f"{self.origin.title}'s layout"
+
+    @property
+    def is_published(self) -> bool:
+        """Whether it has the size of a released split, not its layout alone."""
+        return self.origin.has_size_of_release(len(self.latents), self.shape)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is known of how its images were made; of others than the released ones, nothing."""
+        title = self.origin.title
+        if self.made_by is not None:
+            return {"stand_in_for": title, "made_by": self.made_by}
+        if not self.is_published:
+            return {"layout": title}
+        hue = any(factor.group == "hue" for factor in self.origin.factors)
+        facts = {"published": title, "zenodo_record": self.origin.record}
+        return facts | ({"hue": "published"} if hue else {})
 
     def row(self, image: ImageName) -> int:
         """Tell the row of an image."""

@@ -16,7 +16,7 @@ from ident3d.cli import cli
 from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.factors import FACTORS, to_scene
-from ident3d.published import import_published
+from ident3d.published import export_published, import_published
 from ident3d.published._split_writer import SplitWriter
 from ident3d.published.catalogue import CATALOGUE, PublishedSet
 from ident3d.published.readers import SplitLatents
@@ -29,6 +29,7 @@ from tests.support.helpers import (
     painted_row,
 )
 from tests.support.published_sets import (
+    call_released,
     causal,
     image_files,
     latents,
@@ -60,9 +61,51 @@ def test_every_layout_imports_and_verifies(tmp_path, layout, packing):
         data = load(tmp_path / "out" / published.split)
         assert list(problems(data)) == []
         assert painted_row(data.images[:]).tolist() == list(range(len(data)))
-        assert data.settings["hue"] == "published"
-        assert data.settings["published"] == layout
+        assert data.settings == {"layout": layout}
         assert not (data.path / ".work").exists()
+
+
+@pytest.mark.parametrize("name", ["3dident", "causal3dident", "multimodal3dident"])
+def test_what_has_the_size_of_a_release_is_called_published(tmp_path, monkeypatch, name):
+    record = CATALOGUE[name]
+    files = LAYOUTS[record.title]()
+    rows = {"3dident": 12, "causal3dident": 77, "multimodal3dident": 13}[name]
+    call_released(monkeypatch, name, rows)
+    (split, *_) = import_published(write_folder(tmp_path / "raw", files), tmp_path / "out")
+    data = load(tmp_path / "out" / split.split)
+    facts = {"published": record.title, "zenodo_record": record.record, "hue": "published"}
+    assert (split.title, data.settings) == (record.title, facts)
+
+
+@pytest.mark.parametrize(
+    ("rows", "side", "released"),
+    [
+        (250_000, 224, True),
+        (25_000, 224, True),
+        (12, 224, False),
+        (250_000, 64, False),
+        (125_000, 224, False),
+        (247_000, 224, False),
+    ],
+)
+def test_the_size_of_a_release_is_of_rows_and_pixels(rows, side, released):
+    for name in ("3dident", "causal3dident"):
+        assert CATALOGUE[name].has_size_of_release(rows, (side, side, 3)) == released
+    assert not CATALOGUE["3dident"].has_size_of_release(250_000, (224, 225, 3))
+
+
+def test_own_images_through_the_layout_are_not_called_published(tmp_path):
+    data = make_dataset(tmp_path / "mine")
+    assert data.settings == {"hue": "injective"}
+    export_published(data.path, tmp_path / "out")
+    import_published(tmp_path / "out", tmp_path / "back")
+    back = load(tmp_path / "back")
+    assert back.settings == {"layout": "3DIdent"}  # its hues are not known any more
+    shown = CliRunner().invoke(cli, ["info", str(back.path)]).output
+    assert "layout: 3DIdent" in shown and "hue:" not in shown and "zenodo" not in shown
+    audit = ["audit", str(back.path), "--conditional", "normal:0.3", "--pairs", "100"]
+    assert CliRunner().invoke(cli, audit).exit_code == 0
+    assert list(problems(back)) == []
 
 
 def test_3dident_keeps_raw_latents_and_column_order(tmp_path):
@@ -115,6 +158,8 @@ def test_a_further_data_set_is_one_record_and_its_reader(tmp_path, monkeypatch):
         title="Other",
         record=7,
         archives={},
+        rows=(12,),
+        side=8,
         splits={"train": "learn"},
         images="pictures",
         latents="codes.bin",
@@ -249,7 +294,7 @@ def test_a_killed_import_goes_on(tmp_path, monkeypatch, packing):
     source = PACKINGS[packing](tmp_path, three_d_ident(rows=60))
     script = textwrap.dedent("""
         import sys, time
-        from ident3d.published import import_published
+        from ident3d.published import export_published, import_published
         from ident3d.shards import ShardWriter
         put = ShardWriter.put
         def slow_put(self, position, image):
@@ -283,6 +328,6 @@ def test_the_command_says_what_it_did(tmp_path):
     source = write_tar(tmp_path / "trainset.tar.gz", causal())
     result = CliRunner().invoke(cli, ["import", str(source), str(tmp_path / "out"), "--compress"])
     assert result.exit_code == 0, result.output
-    assert "Causal3DIdent, 77 images, 8 x 8" in result.output
+    assert "Causal3DIdent's layout, 77 images, 8 x 8" in result.output
     verified = CliRunner().invoke(cli, ["verify", str(tmp_path / "out")])
     assert verified.exit_code == 0, verified.output
