@@ -254,6 +254,11 @@ def edit(root, change):
         (lambda m: m["splits"]["train"]["shards"][0].update(rows=-1), "not a valid manifest"),
         (lambda m: m["splits"].update({"../up": m["splits"]["train"]}), "split name"),
         (lambda m: m["splits"]["train"].update(resolution=[8, 8, 4]), "4 channels"),
+        (lambda m: m["splits"]["train"].update(resolution=[True, 8, 3]), "True is no whole number"),
+        (lambda m: m["splits"]["train"].update(resolution=[8, 8, 3.0]), r"3\.0 is no whole number"),
+        (lambda m: m["splits"]["train"]["shards"][0].update(rows=True), "True is no whole number"),
+        (lambda m: m["splits"]["train"]["description"].update(seed=True), "True is no whole"),
+        (lambda m: m.update(version=True), "not ident3d's"),
         (lambda m: m["splits"]["train"].pop("shards"), "not a valid manifest"),
     ],
 )
