@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..files import sha256
+from ..shards.manifest import MAX_SIDE
 from .archive import Member
 from .catalogue import CATALOGUE, PublishedSet
 from .png import png_shape
@@ -19,7 +20,7 @@ from .readers import SplitLatents
 
 _IMAGE = re.compile(r"(?P<split>(?:.*/)?)(?P<folder>[^/]+)/(?P<number>\d{1,9})\.png")
 _LATENTS_LIMIT = 1 << 30  # bytes; 250,000 rows are 10 MB, the masks of 85,000 frames 350 MB
-_IMAGE_LIMIT = 1 << 26
+_IMAGE_LIMIT = 4 * MAX_SIDE**2  # bytes; a PNG of noise takes three for each pixel
 
 
 @dataclass

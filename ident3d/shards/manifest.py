@@ -31,6 +31,7 @@ from .reader import REMAKE
 FORMAT = "ident3d"
 FORMAT_VERSION = 2  # 1 had no digests inside files, and fingerprints of files, not of content
 MANIFEST = "dataset.json"
+MAX_SIDE = 8192  # pixels of an image: what may be rendered, stored, exported and imported
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FILE_NAME = re.compile(r"(shard|pairs)-\d{5,}\.h5")
 
@@ -309,7 +310,7 @@ def _check_split(split: str, entry: dict[str, Any]) -> None:
         raise ValueError(f"split name {split[:80]!r}")
     Description.from_record(entry["description"])
     height, width, channels = entry["resolution"]
-    if not all(0 < _whole(size) <= 1 << 14 for size in (height, width)):
+    if not all(0 < _whole(size) <= MAX_SIDE for size in (height, width)):
         raise ValueError(f"resolution {height} x {width}")
     if _whole(channels) != 3:
         raise ValueError(f"{channels} channels")
