@@ -325,6 +325,13 @@ def _check_split(split: str, entry: dict[str, Any]) -> None:
                 raise ValueError(f"rows of {shard['name']}")
     if not entry["shards"]:
         raise ValueError("no shards")
+    # The positives of a shard's rows are in the file of its number, and found by their place.
+    rows, pairs = (
+        [(shard["name"].partition("-")[2], shard["rows"]) for shard in entry[kind]]
+        for kind in ("shards", "pair_shards")
+    )
+    if pairs and pairs != rows:
+        raise ValueError("pairs are of other rows than shards")
     for digest in entry.get("content", {}).values():  # format 1 has none
         if not re.fullmatch(r"[0-9a-f]{64}", digest):
             raise ValueError("digest of the content")
