@@ -274,6 +274,33 @@ def test_a_stopped_import_goes_on_with_its_own_source_alone(tmp_path, monkeypatc
     assert load(out).fingerprint == load(tmp_path / "whole").fingerprint
 
 
+@pytest.mark.parametrize("order", [None, 0, 1, 2])
+def test_an_import_goes_on_when_its_source_is_repaired(tmp_path, monkeypatch, order):
+    files, out = three_d_ident(), tmp_path / "out"
+    last = "3dident/train/images/11.png"
+    source = write_tar(tmp_path / "set.tar", files | {last: files[last][:-9]})
+    import_published(write_folder(tmp_path / "raw", files), tmp_path / "whole", shard_rows=5)
+    monkeypatch.setattr("ident3d.published.importing._WINDOW", 1)
+    with pytest.raises(DataError, match=r"11\.png is damaged .*; unpack or download it again"):
+        import_published(source, out, shard_rows=5)
+    kept = {path: path.stat().st_mtime_ns for path in out.glob("train/*.h5")}
+    assert len(kept) == 2 and not (out / "dataset.json").exists()
+
+    for number in (2, 10):  # in a finished shard, neither its first nor its last; in a journal
+        other = files | {f"3dident/train/images/{number:02d}.png": png(painted(77))}
+        with pytest.raises(DataError, match=r"other images.*; import to another folder"):
+            strange = write_tar(tmp_path / "strange.tar", other, order_seed=order)
+            import_published(strange, out, shard_rows=5)
+
+    put, puts = ShardWriter.put, []
+    monkeypatch.setattr(ShardWriter, "put", lambda *call: (puts.append(call), put(*call)))
+    import_published(write_tar(source, files, order_seed=order), out, shard_rows=5)
+    assert [position for _, position, _ in puts] == [1]  # the repaired one alone
+    assert kept == {path: path.stat().st_mtime_ns for path in kept}
+    assert load(out).fingerprint == load(tmp_path / "whole").fingerprint
+    assert list(problems(load(out))) == []
+
+
 def test_an_unfinished_render_is_left_alone(tmp_path):
     source, out = write_folder(tmp_path / "raw", three_d_ident()), tmp_path / "out"
     check_unfinished_render_is_kept(
