@@ -19,7 +19,7 @@ from .errors import DataError, printable
 from .factors import Factor, varying
 from .files import canonical_sha256
 from .shards import MANIFEST, Description, read_manifest
-from .shards.reader import Images, read_columns
+from .shards.reader import Images, read_columns, read_latents
 
 if TYPE_CHECKING:
     import pandas
@@ -65,7 +65,7 @@ class Dataset:
     @cached_property
     def latents(self) -> np.ndarray:
         """Unit latents in [-1, 1], float32 (n, d), columns in the order of `factors`."""
-        return self._column("latents")
+        return read_latents(self.path, self._entry["shards"], self.factors)
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -75,7 +75,16 @@ class Dataset:
     @cached_property
     def classes(self) -> np.ndarray | None:
         """Class of every row, int64 (n,), numbering `class_names`; None where there are none."""
-        return self._column("classes") if self.class_names else None
+        if not self.class_names:
+            return None
+        classes, known = self._column("classes"), len(self.class_names)
+        if not 0 <= classes.min() <= classes.max() < known:
+            row = int(((classes < 0) | (classes >= known)).argmax())
+            raise DataError(
+                f"{self.path} has class {classes[row]} in row {row}, and names for 0 to "
+                f"{known - 1}; make or download the data set again."
+            )
+        return classes
 
     @cached_property
     def sequences(self) -> np.ndarray | None:
@@ -89,7 +98,7 @@ class Dataset:
             return None
         return PairedRows(
             images=Images(self.path, self._entry["pair_shards"], self.resolution),
-            latents=read_columns(self.path, self._entry["pair_shards"], "latents"),
+            latents=read_latents(self.path, self._entry["pair_shards"], self.factors),
             conditional=str(self.description.pairs),
         )
 

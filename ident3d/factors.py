@@ -70,8 +70,10 @@ def as_latents(values: np.ndarray, factors: Sequence[Factor] = FACTORS) -> np.nd
     if latents.ndim != 2 or latents.shape[1] != len(factors):
         raise ValueError(f"`latents` must have shape (n, {len(factors)}), got {latents.shape}.")
     if not np.isfinite(latents).all():
-        row = int(np.flatnonzero(~np.isfinite(latents).all(axis=1))[0])
-        raise ValueError(f"`latents` must be finite; row {row} holds NaN or infinity.")
+        row, column = np.argwhere(~np.isfinite(latents))[0]
+        raise ValueError(
+            f"`latents` must be finite; row {row} holds NaN or infinity as {factors[column].name}."
+        )
     if np.abs(latents).max(initial=0) > 1:
         row, column = np.argwhere(np.abs(latents) > 1)[0]
         raise ValueError(

@@ -21,7 +21,7 @@ from ident3d.factors import as_latents
 from ident3d.outside import read_npy
 from ident3d.progress import Tracker, duration
 from ident3d.scale.job_array import SLURM, parse_share, sbatch_script
-from ident3d.shards.manifest import check_split_name
+from ident3d.shards.manifest import MAX_SIDE, check_split_name
 
 from .build import Build
 from .cluster import render_on_cluster
@@ -152,7 +152,7 @@ def slurm_script(options: RenderOptions, out: Path, size: int) -> str:
 
 def spec_of(options: RenderOptions) -> Spec:
     """Check the options and keep those that files depend on."""
-    whole(options.resolution, "resolution", 8, 8192)
+    whole(options.resolution, "resolution", 8, MAX_SIDE)
     settings = quality(options.preset, options.resolution)
     if options.samples is not None:
         settings = dataclasses.replace(settings, samples=options.samples)

@@ -10,6 +10,7 @@ import click
 from ..errors import DataError, above_zero, whole
 from ..progress import Tracker, duration, size
 from ..scale.forecast import Forecast, Site, Work, forecast, nodes_that_fill
+from ..shards.manifest import MAX_SIDE
 from .options import echo, examples, json_option, option, options_of, table
 
 if TYPE_CHECKING:  # neither is needed to read figures that are given
@@ -90,7 +91,7 @@ def plan() -> None:
 @json_option
 def render(options: RenderPlan, as_json: bool) -> None:
     """Plan a data set: every worker renders whole files to one shared disk."""
-    whole(options.resolution, "resolution", 8, 8192)
+    whole(options.resolution, "resolution", 8, MAX_SIDE)
     figures, files = _rendering(options), _files(options)
     images, raw = sum(files), 3 * options.resolution**2
     disk_bytes = images * figures["bytes_per_image"]

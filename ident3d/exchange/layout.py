@@ -19,7 +19,7 @@ from ..dataset import Dataset
 from ..errors import DataError
 from ..outside import read_sealed, write_sealed
 from ..shards import Description, check_split_name, shard_name
-from ..shards.manifest import split_entry
+from ..shards.manifest import MAX_SIDE, split_entry
 from ..shards.reader import is_compressed
 
 RECORD = "ident3d.json"
@@ -105,7 +105,7 @@ class Split:
         )
         rows = sum(file["rows"] for file in files)
         names_are_plain = all(_FILE.fullmatch(file["name"]) for file in files)
-        sizes_fit = 0 < height <= 4096 and 0 < width <= 4096 and channels == 3
+        sizes_fit = 0 < height <= MAX_SIDE and 0 < width <= MAX_SIDE and channels == 3
         if not files or not names_are_plain or not sizes_fit or min(split.shards) < 1:
             raise ValueError("a name or size is not of its form")
         described = split.description

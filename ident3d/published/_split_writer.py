@@ -1,7 +1,6 @@
 """The shards of an imported split, filled in whatever order its images come."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,14 +30,11 @@ class SplitWriter:
         self._lacking: dict[int, set[int]] = {}  # shard -> positions without an image
         self._writers: dict[int, ShardWriter] = {}
         self._finished: set[int] = set()  # shards of an earlier run
-        settings: dict[str, Any] = {"published": origin.title, "zenodo_record": origin.record}
-        if split.made_by is not None:
-            settings = {"stand_in_for": origin.title, "made_by": split.made_by}
-        if any(factor.group == "hue" for factor in origin.factors):
-            settings["hue"] = "published"
+        self._images: dict[int, Images] = {}  # theirs
+        self._compared = False  # whether all that is stored was found in this source
         self._description = Description(
             factors=origin.factors,
-            settings=settings,
+            settings=split.settings,
             class_names=origin.class_names,
             command="ident3d import",
             sequences=split.sequences is not None,
@@ -46,6 +42,36 @@ class SplitWriter:
         if not self._is_ours():
             raise DataError(f"{self.folder} holds other data already; import to another folder.")
         check_free(self.folder, self._names)
+
+    def is_begun_from_another(self) -> bool:
+        """Tell whether images are stored that may not come from this very source.
+
+        It may be the same one, repaired: then all of them are in it, which `compare` tells.
+        """
+        begun = self._note.exists() or any(self._note.parent.glob("*.journal"))
+        return begun and not _is_noted(self._note, self._source)
+
+    def holds(self, row: int) -> bool:
+        """Tell whether a row's image is stored, in a shard or in a journal."""
+        shard = row // self._size
+        if self._paths[shard].exists():
+            return True
+        journal = self._note.with_name(self._paths[shard].stem + ".journal")
+        if shard not in self._writers and journal.exists():
+            self._writers[shard] = self._writer(shard)
+        return shard in self._writers and self._writers[shard].holds(row % self._size)
+
+    def compare(self, row: int, image: np.ndarray) -> None:
+        """Refuse the source unless an image that is held is the one in it."""
+        shard, position = divmod(row, self._size)
+        if self._paths[shard].exists():
+            self._compare(shard, position, image)
+        elif not np.array_equal(self._writers[shard].stored(position), image):
+            raise self._refusal()
+
+    def trust(self) -> None:
+        """Go on with this source: every image that is held was compared with it."""
+        self._compared = True
 
     def lacks(self, row: int) -> bool:
         """Tell whether a row's image is still to be stored, or compared with the stored one."""
@@ -115,9 +141,15 @@ class SplitWriter:
             self._lacking[shard] = {0, len(self.published.latents[self._slice(shard)]) - 1}
             return
         self._claim()
+        if shard not in self._writers:
+            self._writers[shard] = self._writer(shard)
+        self._lacking[shard] = set(self._writers[shard].missing())
+        self._publish_if_whole(shard)  # a kill may have come between the last image and this
+
+    def _writer(self, shard: int) -> ShardWriter:
         part = self._slice(shard)
         classes, sequences = self.published.classes, self.published.sequences
-        writer = ShardWriter(
+        return ShardWriter(
             self._paths[shard],
             np.arange(self.rows)[part],
             self.published.latents[part],
@@ -127,32 +159,40 @@ class SplitWriter:
             None if classes is None else classes[part],
             None if sequences is None else sequences[part],
         )
-        self._writers[shard] = writer
-        self._lacking[shard] = set(writer.missing())
-        self._publish_if_whole(shard)  # a kill may have come between the last image and this
 
     def _claim(self) -> None:
         """Note whose images are stored, before the first; refuse to add to those of another source.
 
         Nothing else tells images of a run that was stopped from others: latents may be the same.
         """
-        work = self.folder / ".work"
-        note, mine = work / "import", {"source": self.published.content}
         self.folder.mkdir(parents=True, exist_ok=True)
         with Lock(self.root / ".lock", wait=True):
-            if (note.exists() or any(work.glob("*.journal"))) and not _is_noted(note, mine):
-                raise DataError(
-                    f"{self.folder} has an unfinished import of other images; import to another "
-                    f"folder, or remove {work}."
-                )
-            work.mkdir(exist_ok=True)
-            write_sealed(note, mine)
+            if self.is_begun_from_another() and not self._compared:
+                raise self._refusal()
+            self._note.parent.mkdir(exist_ok=True)
+            write_sealed(self._note, self._source)
+
+    @property
+    def _note(self) -> Path:
+        return self.folder / ".work" / "import"
+
+    @property
+    def _source(self) -> dict[str, str]:
+        return {"source": self.published.content}
+
+    def _refusal(self) -> DataError:
+        return DataError(
+            f"{self.folder} has an unfinished import of other images; import to another "
+            f"folder, or remove {self._note.parent}."
+        )
 
     def _compare(self, shard: int, position: int, image: np.ndarray) -> None:
         """Refuse images other than a shard has: renders of other settings have the same latents."""
         path = self._paths[shard]
-        entry = {"name": path.name, "rows": image_shape(path)[0]}
-        if not np.array_equal(Images(self.folder, [entry], self.published.shape)[position], image):
+        if shard not in self._images:
+            entry = {"name": path.name, "rows": image_shape(path)[0]}
+            self._images[shard] = Images(self.folder, [entry], self.published.shape)
+        if not np.array_equal(self._images[shard][position], image):
             raise DataError(f"{path} holds other images already; import to another folder.")
 
     def _publish_if_whole(self, shard: int) -> None:

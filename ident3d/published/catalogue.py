@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from ..factors import FACTORS, Factor
-from .masks import FILE, MASK_FACTORS, read_masks
+from .masks import FILE, MASK_FACTORS, SIDE, read_masks
 from .readers import SplitLatents, read_class_latents, read_csv_latents, read_raw_latents
 
 Reader = Callable[[str, Mapping[str, bytes]], SplitLatents]  # path of a split, its latents' files
+_ROUNDED = 0.01  # of a count of rows, as sources round those of Causal3DIdent and KITTI Masks
 CLASS_NAMES = ("teapot", "hare", "dragon", "cow", "armadillo", "horse", "head")
 
 
@@ -28,6 +29,7 @@ class PublishedSet:
     title: str
     record: int  # on Zenodo
     archives: Mapping[str, tuple[str, str | None]]  # split -> name and, from a third party, MD5
+    rows: tuple[int, ...]  # of its splits as released; sources round some of them
     # The file that tells this data set from the others. Where its name begins with `raw_`, the same
     # latents in scene units may lie beside it, under the rest of the name.
     latents: str
@@ -35,6 +37,7 @@ class PublishedSet:
     # split -> name of its folder
     splits: Mapping[str, str] = field(default_factory=lambda: {"train": "train", "test": "test"})
     images: str = "images"  # folder of images
+    side: int = 224  # pixels of a released image
     factors: tuple[Factor, ...] = FACTORS
     class_names: tuple[str, ...] | None = None
 
@@ -53,6 +56,14 @@ class PublishedSet:
         """The record as JSON, with the publisher's MD5 sums."""
         return f"https://zenodo.org/api/records/{self.record}"
 
+    def has_size_of_release(self, rows: int, shape: tuple[int, int, int]) -> bool:
+        """Tell whether a split may be a released one: its files alone tell no more than a layout.
+
+        Own images come in these layouts too, and are then not called published.
+        """
+        near = any(abs(rows - released) <= _ROUNDED * released for released in self.rows)
+        return near and shape[:2] == (self.side, self.side)
+
     def has_latents(self, name: str) -> bool:
         """Tell whether a file of this name holds latents of this data set."""
         names = (self.latents, self.latents.removeprefix("raw_"))
@@ -67,6 +78,7 @@ CATALOGUE = {
             "train": ("3dident_train.tar", "df132b4dacf04fa28e1c8ca9d2168634"),
             "test": ("3dident_test.tar", "35020bca16c9faa80cf0c926d265d678"),
         },
+        rows=(250_000, 25_000),
         latents="raw_latents.npy",
         read=read_raw_latents,
     ),
@@ -78,6 +90,7 @@ CATALOGUE = {
             "train": ("trainset.tar.gz", "acd98fda30eee75856dbbc7c54a27e45"),
             "test": ("testset.tar.gz", "c5d9d32d3737e241a2b12b968275fcb8"),
         },
+        rows=(250_000, 25_000),
         images="images_[0-9]",
         latents="raw_latents_[0-9].npy",
         read=read_class_latents,
@@ -88,6 +101,7 @@ CATALOGUE = {
         record=7678231,
         splits={"train": "train", "val": "val", "test": "test"},
         archives={"all": ("m3di.tar.gz", None)},
+        rows=(125_000, 10_000),
         latents="latents_image.csv",
         read=read_csv_latents,
         # Its object hue runs once round the colour circle, 3DIdent's over half of it.
@@ -102,7 +116,9 @@ CATALOGUE = {
         record=3931823,
         splits={"train": FILE},
         archives={"train": (FILE, None)},
+        rows=(85_000,),
         images="",
+        side=SIDE,
         latents=FILE,
         read=read_masks,
         factors=MASK_FACTORS,

@@ -8,7 +8,7 @@ order, and images are stored in the order they come.
 import os
 import shutil
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,6 +28,7 @@ from .survey import PublishedSplit, parse_image_name, read_split, survey
 SHARD_ROWS = 4096  # 616 MB at 224 px
 _WINDOW = 64  # images in memory, read ahead of the decoding threads
 
+Wanted = Callable[[SplitWriter, int], bool]  # of a row
 Decoding = tuple[SplitWriter, int, Future[np.ndarray] | None]
 
 
@@ -104,11 +105,14 @@ def _store(source: Path, writers: list[SplitWriter]) -> None:
     with ExitStack() as stack:
         for writer in writers:
             stack.callback(writer.close)
+        _compare(source, [writer for writer in writers if writer.is_begun_from_another()])
         total = sum(writer.rows for writer in writers)
         bar = stack.enter_context(progress(total, "importing", unit="image"))
-        for _ in _store_masks(writers):
+        for writer, row, mask in _masks(writers, SplitWriter.lacks):
+            if mask is not None:
+                writer.put(row, mask)
             bar.update()
-        for writer, row, image in _decode(source, writers):
+        for writer, row, image in _decode(source, writers, SplitWriter.lacks):
             if image is not None:
                 writer.put(row, image.result())
             bar.update()
@@ -116,14 +120,36 @@ def _store(source: Path, writers: list[SplitWriter]) -> None:
             writer.finish()
 
 
-def _store_masks(writers: list[SplitWriter]) -> Iterator[int]:
-    """Store images that came with the latents, as grey ones of 0 and 255; yield their rows."""
+def _compare(source: Path, writers: list[SplitWriter]) -> None:
+    """Compare what earlier runs stored with a source that is not, or not quite, theirs.
+
+    A source is repaired after a damaged image stopped its import. All is compared before anything
+    is stored, so that a source of other images leaves no image behind.
+    """
+    if not writers:
+        return
+    with progress(None, "comparing what is stored", unit="image") as bar:
+        for writer, row, mask in _masks(writers, SplitWriter.holds):
+            if mask is not None:
+                writer.compare(row, mask)
+            bar.update()
+        for writer, row, image in _decode(source, writers, SplitWriter.holds):
+            if image is not None:
+                writer.compare(row, image.result())
+            bar.update()
+    for writer in writers:
+        writer.trust()
+
+
+def _masks(
+    writers: list[SplitWriter], wanted: Wanted
+) -> Iterator[tuple[SplitWriter, int, np.ndarray | None]]:
+    """Yield images that came with the latents, as grey ones of 0 and 255; None if not wanted."""
     for writer in writers:
         masks = writer.published.masks
         for row, mask in enumerate(() if masks is None else masks):
-            if writer.lacks(row):
-                writer.put(row, np.repeat(mask[..., None] * np.uint8(255), 3, axis=2))
-            yield row
+            grey = mask[..., None] * np.uint8(255)
+            yield writer, row, np.repeat(grey, 3, axis=2) if wanted(writer, row) else None
 
 
 def _members(source: Path) -> Iterator[Member]:
@@ -136,8 +162,8 @@ def _members(source: Path) -> Iterator[Member]:
     yield Member(source.name, length, lambda: read_plain(source, length))
 
 
-def _decode(source: Path, writers: list[SplitWriter]) -> Iterator[Decoding]:
-    """Read images in the source's order, decode them in threads; None for those stored already."""
+def _decode(source: Path, writers: list[SplitWriter], wanted: Wanted) -> Iterator[Decoding]:
+    """Read images in the source's order, decode them in threads; None for those not wanted."""
     by_folder = {writer.published.folder: writer for writer in writers}
     waiting: deque[Decoding] = deque()
     with ThreadPoolExecutor(THREADS) as pool:
@@ -147,7 +173,7 @@ def _decode(source: Path, writers: list[SplitWriter]) -> Iterator[Decoding]:
                 continue
             writer, future = by_folder[image.split], None
             row, shape = writer.published.row(image), writer.published.shape
-            if writer.lacks(row):
+            if wanted(writer, row):
                 future = pool.submit(decode_png, member.read(), member.name, shape)
             waiting.append((writer, row, future))
             if len(waiting) > _WINDOW:

@@ -11,9 +11,9 @@ import numpy as np
 from PIL import Image
 
 from ..errors import DataError
+from ..shards.manifest import MAX_SIDE
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_LARGEST = 4096  # pixels per side
 THREADS = min(4, os.cpu_count() or 1)  # Pillow packs and unpacks outside the interpreter's lock
 
 
@@ -27,8 +27,8 @@ def png_shape(data: bytes, name: str) -> tuple[int, int, int]:
     if data[:8] != _SIGNATURE or len(data) < 24:
         raise DataError(f"{name} is not a PNG image.")
     width, height = struct.unpack_from(">II", data, 16)
-    if not (0 < width <= _LARGEST and 0 < height <= _LARGEST):
-        raise DataError(f"{name} is {width} x {height} pixels; up to {_LARGEST} are read.")
+    if not (0 < width <= MAX_SIDE and 0 < height <= MAX_SIDE):
+        raise DataError(f"{name} is {width} x {height} pixels; up to {MAX_SIDE} are read.")
     return height, width, 3
 
 

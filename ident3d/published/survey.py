@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from ..errors import DataError
 from ..files import sha256
+from ..shards.manifest import MAX_SIDE
 from .archive import Member
 from .catalogue import CATALOGUE, PublishedSet
 from .png import png_shape
@@ -18,7 +20,7 @@ from .readers import SplitLatents
 
 _IMAGE = re.compile(r"(?P<split>(?:.*/)?)(?P<folder>[^/]+)/(?P<number>\d{1,9})\.png")
 _LATENTS_LIMIT = 1 << 30  # bytes; 250,000 rows are 10 MB, the masks of 85,000 frames 350 MB
-_IMAGE_LIMIT = 1 << 26
+_IMAGE_LIMIT = 4 * MAX_SIDE**2  # bytes; a PNG of noise takes three for each pixel
 
 
 @dataclass
@@ -62,8 +64,27 @@ class PublishedSplit(SplitLatents):
 
     @property
     def title(self) -> str:
-        """What it is, for people: as published, or a stand-in."""
-        return self.origin.title if self.made_by is None else f"a stand-in ({self.made_by})"
+        """What it is, for people: as published, in that layout, or a stand-in."""
+        if self.made_by is not None:
+            return f"a stand-in ({self.made_by})"
+        return self.origin.title if self.is_published else f"{self.origin.title}'s layout"
+
+    @property
+    def is_published(self) -> bool:
+        """Whether it has the size of a released split, not its layout alone."""
+        return self.origin.has_size_of_release(len(self.latents), self.shape)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is known of how its images were made; of others than the released ones, nothing."""
+        title = self.origin.title
+        if self.made_by is not None:
+            return {"stand_in_for": title, "made_by": self.made_by}
+        if not self.is_published:
+            return {"layout": title}
+        hue = any(factor.group == "hue" for factor in self.origin.factors)
+        facts = {"published": title, "zenodo_record": self.origin.record}
+        return facts | ({"hue": "published"} if hue else {})
 
     def row(self, image: ImageName) -> int:
         """Tell the row of an image."""

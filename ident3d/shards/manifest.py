@@ -31,6 +31,7 @@ from .reader import REMAKE
 FORMAT = "ident3d"
 FORMAT_VERSION = 2  # 1 had no digests inside files, and fingerprints of files, not of content
 MANIFEST = "dataset.json"
+MAX_SIDE = 8192  # pixels of an image: what may be rendered, stored, exported and imported
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FILE_NAME = re.compile(r"(shard|pairs)-\d{5,}\.h5")
 
@@ -100,13 +101,14 @@ def _check_types(found: Description) -> None:
     numbers = [number for f in found.factors for number in (f.low, f.high)]
     texts += [*(found.class_names or ()), *found.settings]
     texts += [text for text in (found.pairs, found.command) if text is not None]
-    plain = (*found.settings.values(), found.seed)
     if not (found.factors and all(isinstance(text, str) for text in texts)):
         raise TypeError("a name is not text")
     if not all(type(number) in (int, float) for number in numbers):
         raise TypeError("a factor's range is not of numbers")
-    if not all(value is None or type(value) in (str, int, float, bool) for value in plain):
-        raise TypeError("a setting or the seed is not plain")
+    if not all(v is None or type(v) in (str, int, float, bool) for v in found.settings.values()):
+        raise TypeError("a setting is not plain")
+    if found.seed is not None:
+        _whole(found.seed)
     if type(found.sequences) is not bool:
         raise TypeError("`sequences` is not true or false")
 
@@ -127,7 +129,7 @@ def read_manifest(root: Path) -> dict[str, Any]:
     try:
         manifest = parse_json(read_plain(path, MAX_BYTES))
         foreign = manifest.get("format") != FORMAT
-        version = 0 if foreign else int(manifest["version"])
+        version = 0 if foreign else _whole(manifest["version"])
     except (ValueError, AttributeError, KeyError, TypeError):
         foreign, version = True, 0
     if foreign:
@@ -151,6 +153,13 @@ def read_manifest(root: Path) -> dict[str, Any]:
             f"{path} is not a valid manifest ({error!r}); make or download the data set again."
         ) from None
     return manifest
+
+
+def _whole(value: Any) -> int:
+    """Give a whole number back; `true` is an int to Python, and no size or number to numpy."""
+    if type(value) is not int:
+        raise TypeError(f"{value!r:.40} is no whole number")
+    return value
 
 
 def check_split_name(split: str) -> None:
@@ -301,23 +310,28 @@ def _check_split(split: str, entry: dict[str, Any]) -> None:
         raise ValueError(f"split name {split[:80]!r}")
     Description.from_record(entry["description"])
     height, width, channels = entry["resolution"]
-    if not all(isinstance(size, int) and 0 < size <= 1 << 14 for size in (height, width)):
+    if not all(0 < _whole(size) <= MAX_SIDE for size in (height, width)):
         raise ValueError(f"resolution {height} x {width}")
-    if channels != 3:
+    if _whole(channels) != 3:
         raise ValueError(f"{channels} channels")
     for kind in ("shards", "pair_shards"):
         for shard in entry[kind]:
             if not _FILE_NAME.fullmatch(shard["name"]):
                 raise ValueError(f"file name {shard['name'][:80]!r}")
-            if type(shard["rows"]) is not int or type(shard["bytes"]) is not int:
-                raise TypeError(f"sizes of {shard['name']}")
             if not re.fullmatch(r"[0-9a-f]{64}", shard["sha256"]):
                 raise ValueError(f"digest of {shard['name']}")
             # A row takes 8 bytes for its number alone; no file has a petabyte.
-            if not 1 <= shard["rows"] <= shard["bytes"] // 8 <= 1 << 47:
+            if not 1 <= _whole(shard["rows"]) <= _whole(shard["bytes"]) // 8 <= 1 << 47:
                 raise ValueError(f"rows of {shard['name']}")
     if not entry["shards"]:
         raise ValueError("no shards")
+    # The positives of a shard's rows are in the file of its number, and found by their place.
+    rows, pairs = (
+        [(shard["name"].partition("-")[2], shard["rows"]) for shard in entry[kind]]
+        for kind in ("shards", "pair_shards")
+    )
+    if pairs and pairs != rows:
+        raise ValueError("pairs are of other rows than shards")
     for digest in entry.get("content", {}).values():  # format 1 has none
         if not re.fullmatch(r"[0-9a-f]{64}", digest):
             raise ValueError("digest of the content")

@@ -100,6 +100,14 @@ class ShardWriter:
         """Positions whose image is not stored yet, in order."""
         return [position for position in range(len(self.rows)) if position not in self._stored]
 
+    def holds(self, position: int) -> bool:
+        """Tell whether an image is stored."""
+        return position in self._stored
+
+    def stored(self, position: int) -> np.ndarray:
+        """Read a stored image back."""
+        return np.frombuffer(self._read(position)[0], np.uint8).reshape(self.shape)
+
     def put(self, position: int, image: np.ndarray) -> None:
         """Store one image; once this returns, a kill of this process cannot lose it."""
         image = np.ascontiguousarray(image)

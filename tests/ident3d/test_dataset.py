@@ -16,9 +16,10 @@ import pytest
 from PIL import Image
 
 import ident3d
+from ident3d.cli import main
 from ident3d.dataset import load
 from ident3d.errors import DataError
-from ident3d.files import canonical_sha256
+from ident3d.files import canonical_sha256, file_digest
 from ident3d.outside import write_sealed
 from ident3d.shards import MANIFEST
 from ident3d.shards.verify import problems
@@ -257,6 +258,11 @@ def edit(root, change):
         (lambda m: m["splits"]["train"]["shards"][0].update(rows=-1), "not a valid manifest"),
         (lambda m: m["splits"].update({"../up": m["splits"]["train"]}), "split name"),
         (lambda m: m["splits"]["train"].update(resolution=[8, 8, 4]), "4 channels"),
+        (lambda m: m["splits"]["train"].update(resolution=[True, 8, 3]), "True is no whole number"),
+        (lambda m: m["splits"]["train"].update(resolution=[8, 8, 3.0]), r"3\.0 is no whole number"),
+        (lambda m: m["splits"]["train"]["shards"][0].update(rows=True), "True is no whole number"),
+        (lambda m: m["splits"]["train"]["description"].update(seed=True), "True is no whole"),
+        (lambda m: m.update(version=True), "not ident3d's"),
         (lambda m: m["splits"]["train"].pop("shards"), "not a valid manifest"),
     ],
 )
@@ -283,6 +289,83 @@ def test_a_manifest_that_disagrees_with_its_shards(tmp_path):
         _ = data.latents
     with pytest.raises(DataError, match="disagrees with the manifest"):
         data.images[0]
+
+
+def written_wrongly(data, name, change):
+    """Change a column of the second shard and its positives, and make every digest fit again."""
+    for path in sorted(data.path.glob("*-00001.h5")):
+        with h5py.File(path, "r+") as file:
+            values = change(file[name][()])
+            del file[name]
+            file[name] = values
+            del file["digests"]
+
+    def reseal(record):
+        for file in (f for k in ("shards", "pair_shards") for f in record["splits"]["train"][k]):
+            path = data.path / file["name"]
+            file.update(bytes=path.stat().st_size, sha256=file_digest(path))
+
+    edit(data.path.parent, reseal)
+    return load(data.path)
+
+
+def holding(value):
+    def change(latents):
+        latents[3, 2] = value
+        return latents
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (holding(np.nan), "row 3 holds NaN or infinity as z"),
+        (holding(-np.inf), "row 3 holds NaN or infinity as z"),
+        (holding(50), "row 3 has z = 50"),
+        (lambda latents: latents[:, :4], r"shape \(n, 10\), got \(7, 4\)"),
+    ],
+)
+def test_latents_that_are_none_are_refused_when_read(data, change, match):
+    wrong = written_wrongly(data, "latents", change)
+    for read, kind in ((lambda: wrong.latents, "shard"), (lambda: wrong.pairs, "pairs")):
+        with pytest.raises(DataError, match=rf"{kind}-00001\.h5 .*{match}.*; make or download"):
+            read()
+    for use in (wrong.to_frame, lambda: ident3d.Pairs(wrong, None, seed=0)):
+        with pytest.raises(DataError):
+            use()
+    out = data.path.parent / "out"
+    for arguments in (["index", str(wrong.path)], ["export", str(wrong.path), str(out)]):
+        with pytest.raises(SystemExit) as left:
+            main(arguments)
+        assert left.value.code == 1  # one sentence, no traceback
+
+
+@pytest.mark.parametrize("number", [3, -1])
+def test_a_class_without_a_name_is_refused_when_read(tmp_path, number):
+    def change(classes):
+        classes[2] = number
+        return classes
+
+    wrong = written_wrongly(make_dataset(tmp_path, classes=3), "classes", change)
+    with pytest.raises(DataError, match=rf"class {number} in row 9, and names for 0 to 2; make"):
+        _ = wrong.classes
+
+
+@pytest.mark.parametrize("change", ["lost", "swapped", "shorter"])
+def test_positives_of_other_rows_are_refused(data, change):
+    def edited(record):
+        pairs = record["splits"]["train"]["pair_shards"]
+        if change == "lost":
+            del pairs[0]
+        elif change == "swapped":
+            pairs[:2] = pairs[1::-1]
+        else:
+            pairs[0]["rows"] -= 1
+
+    edit(data.path.parent, edited)
+    with pytest.raises(DataError, match="pairs are of other rows than shards"):
+        load(data.path)
 
 
 def test_links_to_other_files_are_refused(tmp_path):

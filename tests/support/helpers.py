@@ -14,6 +14,7 @@ from ident3d.errors import DataError
 from ident3d.factors import FACTORS
 from ident3d.rows import row_latents
 from ident3d.shards import Description, ShardWriter, shard_name, write_manifest
+from ident3d.shards.manifest import MAX_SIDE
 
 
 def painted(row: int, size: int = 8, mark: int = 0) -> np.ndarray:
@@ -52,6 +53,18 @@ def check_unfinished_render_is_kept(root: Path, add: Callable[[], object], forei
     with pytest.raises(DataError, match=rf"files of another run: \.work/{foreign};"):
         add()
     assert journal.exists() and not list(root.glob("train/*.h5"))
+
+
+def large_images(root: Path) -> Dataset:
+    """Write a row with an image as high as images may be; narrow, so that it is quick."""
+    description, shape = Description(), (MAX_SIDE, 2, 3)
+    path = root / "train" / shard_name(0)
+    latents = np.zeros((1, 10), np.float32)
+    with ShardWriter(path, np.arange(1), latents, shape, description) as writer:
+        writer.put(0, np.arange(MAX_SIDE * 6, dtype=np.uint8).reshape(shape))
+        writer.finish()
+    write_manifest(root, "train", description)
+    return load(root / "train")
 
 
 def latent_data(

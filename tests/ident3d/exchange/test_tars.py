@@ -22,7 +22,7 @@ from ident3d.errors import DataError
 from ident3d.exchange import export_parquet, export_webdataset, import_exchanged, parquet, writing
 from ident3d.files import canonical_sha256, file_digest
 from tests.support.exchanged import KINDS, round_trip
-from tests.support.helpers import check_unfinished_render_is_kept, make_dataset
+from tests.support.helpers import check_unfinished_render_is_kept, large_images, make_dataset
 
 LEGACY = Path(__file__).parents[2] / "support" / "legacy" / "data" / "train"
 
@@ -235,6 +235,13 @@ def test_a_damaged_export_is_repaired(tmp_path, monkeypatch, damage):
     assert {name for name in after if after[name] != before.get(name)} == {"train-00002.tar"}
     assert after.keys() == before.keys() and (out / "README.md").exists()
     import_exchanged(out, tmp_path / "back")
+    assert load(tmp_path / "back").fingerprint == data.fingerprint
+
+
+def test_the_largest_images_come_back(tmp_path):
+    data = large_images(tmp_path / "data")
+    export_webdataset(data.path, tmp_path / "out")
+    import_exchanged(tmp_path / "out", tmp_path / "back")
     assert load(tmp_path / "back").fingerprint == data.fingerprint
 
 

@@ -20,7 +20,7 @@ from ident3d.errors import DataError
 from ident3d.factors import to_scene
 from ident3d.files import Lock
 from ident3d.published import export_published, import_published
-from tests.support.helpers import make_dataset, painted_row
+from tests.support.helpers import large_images, make_dataset, painted_row
 from tests.support.published_sets import causal, multimodal, write_folder
 
 
@@ -56,6 +56,12 @@ def test_export_and_import_give_equal_pixels_and_latents(tmp_path):
     back = load(tmp_path / "back")
     np.testing.assert_array_equal(back.latents, data.latents)
     np.testing.assert_array_equal(back.images[:], data.images[:])
+
+
+def test_the_largest_images_come_back(tmp_path):
+    data = large_images(tmp_path / "data")
+    import_published(export_published(data.path, tmp_path / "out"), tmp_path / "back")
+    np.testing.assert_array_equal(load(tmp_path / "back").images[:], data.images[:])
 
 
 def test_classes_go_into_folders_and_come_back(tmp_path):

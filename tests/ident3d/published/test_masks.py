@@ -17,6 +17,7 @@ from ident3d.published import export_published, import_published
 from ident3d.published.catalogue import CATALOGUE
 from ident3d.published.masks import FILE, LATENTS, MADE_BY, MASK_FACTORS, MASKS, measure
 from ident3d.shards.verify import problems
+from tests.support.published_sets import call_released
 
 SEQUENCES = make_sequences(4, 7)
 
@@ -33,7 +34,8 @@ def write(folder, content, protocol=3):
 
 
 @pytest.mark.parametrize("protocol", range(6))
-def test_a_published_file_becomes_frames_of_sequences(tmp_path, protocol):
+def test_a_published_file_becomes_frames_of_sequences(tmp_path, monkeypatch, protocol):
+    call_released(monkeypatch, "kitti-masks", sum(map(len, SEQUENCES)), 64)
     (split,) = import_published(write(tmp_path / "in", published(), protocol), tmp_path / "out")
     data = load(tmp_path / "out" / "train")
     assert split.title == data.settings["published"] == "KITTI Masks"
@@ -46,6 +48,11 @@ def test_a_published_file_becomes_frames_of_sequences(tmp_path, protocol):
         to_scene(data.latents, MASK_FACTORS), np.concatenate(published()[LATENTS]), atol=1e-3
     )
     assert list(problems(data)) == []
+
+
+def test_masks_of_another_number_are_not_called_published(tmp_path):
+    import_published(write(tmp_path / "in", published()), tmp_path / "out")
+    assert load(tmp_path / "out" / "train").settings == {"layout": "KITTI Masks"}
 
 
 def test_latents_are_those_that_scipy_measures():

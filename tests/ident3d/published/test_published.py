@@ -16,7 +16,7 @@ from ident3d.cli import cli
 from ident3d.dataset import load
 from ident3d.errors import DataError
 from ident3d.factors import FACTORS, to_scene
-from ident3d.published import import_published
+from ident3d.published import export_published, import_published
 from ident3d.published._split_writer import SplitWriter
 from ident3d.published.catalogue import CATALOGUE, PublishedSet
 from ident3d.published.readers import SplitLatents
@@ -29,6 +29,7 @@ from tests.support.helpers import (
     painted_row,
 )
 from tests.support.published_sets import (
+    call_released,
     causal,
     image_files,
     latents,
@@ -60,9 +61,51 @@ def test_every_layout_imports_and_verifies(tmp_path, layout, packing):
         data = load(tmp_path / "out" / published.split)
         assert list(problems(data)) == []
         assert painted_row(data.images[:]).tolist() == list(range(len(data)))
-        assert data.settings["hue"] == "published"
-        assert data.settings["published"] == layout
+        assert data.settings == {"layout": layout}
         assert not (data.path / ".work").exists()
+
+
+@pytest.mark.parametrize("name", ["3dident", "causal3dident", "multimodal3dident"])
+def test_what_has_the_size_of_a_release_is_called_published(tmp_path, monkeypatch, name):
+    record = CATALOGUE[name]
+    files = LAYOUTS[record.title]()
+    rows = {"3dident": 12, "causal3dident": 77, "multimodal3dident": 13}[name]
+    call_released(monkeypatch, name, rows)
+    (split, *_) = import_published(write_folder(tmp_path / "raw", files), tmp_path / "out")
+    data = load(tmp_path / "out" / split.split)
+    facts = {"published": record.title, "zenodo_record": record.record, "hue": "published"}
+    assert (split.title, data.settings) == (record.title, facts)
+
+
+@pytest.mark.parametrize(
+    ("rows", "side", "released"),
+    [
+        (250_000, 224, True),
+        (25_000, 224, True),
+        (12, 224, False),
+        (250_000, 64, False),
+        (125_000, 224, False),
+        (247_000, 224, False),
+    ],
+)
+def test_the_size_of_a_release_is_of_rows_and_pixels(rows, side, released):
+    for name in ("3dident", "causal3dident"):
+        assert CATALOGUE[name].has_size_of_release(rows, (side, side, 3)) == released
+    assert not CATALOGUE["3dident"].has_size_of_release(250_000, (224, 225, 3))
+
+
+def test_own_images_through_the_layout_are_not_called_published(tmp_path):
+    data = make_dataset(tmp_path / "mine")
+    assert data.settings == {"hue": "injective"}
+    export_published(data.path, tmp_path / "out")
+    import_published(tmp_path / "out", tmp_path / "back")
+    back = load(tmp_path / "back")
+    assert back.settings == {"layout": "3DIdent"}  # its hues are not known any more
+    shown = CliRunner().invoke(cli, ["info", str(back.path)]).output
+    assert "layout: 3DIdent" in shown and "hue:" not in shown and "zenodo" not in shown
+    audit = ["audit", str(back.path), "--conditional", "normal:0.3", "--pairs", "100"]
+    assert CliRunner().invoke(cli, audit).exit_code == 0
+    assert list(problems(back)) == []
 
 
 def test_3dident_keeps_raw_latents_and_column_order(tmp_path):
@@ -115,6 +158,8 @@ def test_a_further_data_set_is_one_record_and_its_reader(tmp_path, monkeypatch):
         title="Other",
         record=7,
         archives={},
+        rows=(12,),
+        side=8,
         splits={"train": "learn"},
         images="pictures",
         latents="codes.bin",
@@ -229,6 +274,33 @@ def test_a_stopped_import_goes_on_with_its_own_source_alone(tmp_path, monkeypatc
     assert load(out).fingerprint == load(tmp_path / "whole").fingerprint
 
 
+@pytest.mark.parametrize("order", [None, 0, 1, 2])
+def test_an_import_goes_on_when_its_source_is_repaired(tmp_path, monkeypatch, order):
+    files, out = three_d_ident(), tmp_path / "out"
+    last = "3dident/train/images/11.png"
+    source = write_tar(tmp_path / "set.tar", files | {last: files[last][:-9]})
+    import_published(write_folder(tmp_path / "raw", files), tmp_path / "whole", shard_rows=5)
+    monkeypatch.setattr("ident3d.published.importing._WINDOW", 1)
+    with pytest.raises(DataError, match=r"11\.png is damaged .*; unpack or download it again"):
+        import_published(source, out, shard_rows=5)
+    kept = {path: path.stat().st_mtime_ns for path in out.glob("train/*.h5")}
+    assert len(kept) == 2 and not (out / "dataset.json").exists()
+
+    for number in (2, 10):  # in a finished shard, neither its first nor its last; in a journal
+        other = files | {f"3dident/train/images/{number:02d}.png": png(painted(77))}
+        with pytest.raises(DataError, match=r"other images.*; import to another folder"):
+            strange = write_tar(tmp_path / "strange.tar", other, order_seed=order)
+            import_published(strange, out, shard_rows=5)
+
+    put, puts = ShardWriter.put, []
+    monkeypatch.setattr(ShardWriter, "put", lambda *call: (puts.append(call), put(*call)))
+    import_published(write_tar(source, files, order_seed=order), out, shard_rows=5)
+    assert [position for _, position, _ in puts] == [1]  # the repaired one alone
+    assert kept == {path: path.stat().st_mtime_ns for path in kept}
+    assert load(out).fingerprint == load(tmp_path / "whole").fingerprint
+    assert list(problems(load(out))) == []
+
+
 def test_an_unfinished_render_is_left_alone(tmp_path):
     source, out = write_folder(tmp_path / "raw", three_d_ident()), tmp_path / "out"
     check_unfinished_render_is_kept(
@@ -249,7 +321,7 @@ def test_a_killed_import_goes_on(tmp_path, monkeypatch, packing):
     source = PACKINGS[packing](tmp_path, three_d_ident(rows=60))
     script = textwrap.dedent("""
         import sys, time
-        from ident3d.published import import_published
+        from ident3d.published import export_published, import_published
         from ident3d.shards import ShardWriter
         put = ShardWriter.put
         def slow_put(self, position, image):
@@ -283,6 +355,6 @@ def test_the_command_says_what_it_did(tmp_path):
     source = write_tar(tmp_path / "trainset.tar.gz", causal())
     result = CliRunner().invoke(cli, ["import", str(source), str(tmp_path / "out"), "--compress"])
     assert result.exit_code == 0, result.output
-    assert "Causal3DIdent, 77 images, 8 x 8" in result.output
+    assert "Causal3DIdent's layout, 77 images, 8 x 8" in result.output
     verified = CliRunner().invoke(cli, ["verify", str(tmp_path / "out")])
     assert verified.exit_code == 0, verified.output
