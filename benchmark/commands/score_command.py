@@ -106,7 +106,8 @@ def score(
         experiment=experiment,
         tier=tier,
         seed=seed,
-        settings={"encoder": encoder, "weights": weights.name if weights else None},
+        # Files of weights differ between the seeds of a method; the command names them.
+        settings={"encoder": None if str(encoder).endswith(TRAINED) else encoder},
         command=shlex.join(["ident3d", *sys.argv[1:]]),
     )
     echo(result.scores, score_table(result.scores), as_json)

@@ -113,6 +113,11 @@ def _settings(changes: dict[str, Any], objective: dict[str, Any]) -> ReadoutSett
     return settings.with_(tau=1.0, metric_start=start, objective_lr=rate)
 
 
+def check(settings: ReadoutSettings | AuditSettings) -> None:
+    """Refuse data that is not there; a function of the module, as workers are sent it."""
+    read_source(settings.data)
+
+
 def _experiments() -> Iterator[Experiment]:
     for study, (words, tier, changes) in STUDIES.items():
         for objective, (method, its) in OBJECTIVES.items():
@@ -127,7 +132,7 @@ def _experiments() -> Iterator[Experiment]:
                 run,
                 numbers,
                 plan,
-                lambda settings: read_source(settings.data),
+                check,
                 notes={tier: SAID[tier]},
             )
 
@@ -155,7 +160,7 @@ def _audits() -> Iterator[Experiment]:
             {"cpu": settings},
             latent_audit.run,
             plan=plan,
-            check=lambda settings: read_source(settings.data),
+            check=check,
             notes={"cpu": "supervised: the true latents are what it is told"},
         )
 

@@ -152,6 +152,8 @@ def _check_together(results: Sequence[Result], where: str) -> None:
         raise ValueError("`records` must name at least one record file.")
     if len({result.group for result in results}) > 1:
         raise DataError(f"{where} must be runs of one method and setting that differ in the seed.")
+    if any(result.control for result in results):
+        raise DataError(f"{where} must be no control; `ident3d benchmark controls` makes those.")
     seeds = [result.seed for result in results]
     if len(set(seeds)) < len(seeds):
         raise DataError(f"{where} must have each seed once, got {sorted(seeds)}.")

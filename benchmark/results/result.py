@@ -106,13 +106,20 @@ class Result(_Fields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
             re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-")[:40] or "x"
             for part in (self.experiment, self.method, self.tier, self.protocol)
         )
-        digest = sha256(json.dumps([self.group, self.seed]).encode())[:8]
+        digest = sha256(json.dumps([self._told(), self.seed]).encode())[:8]
         return f"{readable}_s{self.seed}_{digest}"
 
     @property
     def group(self) -> tuple[str, ...]:
-        """What runs that differ in their seed only have in common: one row of a table."""
-        settings = {k: v for k, v in (self.settings or {}).items() if k not in ("seed", "control")}
+        """What runs that differ in their seed only have in common: one row of a table.
+
+        Where their data lies tells no runs apart if its fingerprints stand beside it.
+        """
+        return self._told("data") if (self.settings or {}).get("fingerprints") else self._told()
+
+    def _told(self, *less: str) -> tuple[str, ...]:
+        left_out = ("seed", "control", *less)
+        settings = {k: v for k, v in (self.settings or {}).items() if k not in left_out}
         fingerprint = (self.data or {}).get("fingerprint", "")
         settings_text = json.dumps(settings, sort_keys=True)
         return (self.experiment, self.tier, self.protocol, self.method, fingerprint, settings_text)

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ident3d.errors import DataError
+from ident3d.errors import DataError, printable
 from ident3d.files import Lock, sha256
 
 from ..amx import avoid_broken_amx
 from ..results import Result, commit, environment, load_all
+from ..results.schema import MAX_TEXT
 from ..scoring import HELD_OUT
 from ..settings.composed import Composed, plain
 from ..settings.experiment import Experiment
@@ -76,7 +77,7 @@ def finished(out: Path, refused: list[str]) -> dict[tuple[str, ...], Path]:
         return {}
     return {
         _key(r.experiment, r.tier, r.seed, r.settings or {}): out / f"{r.id}.json"
-        for r in load_all(out, refused)
+        for r in load_all(out, refused, entries=False)
         if r.protocol in (HELD_OUT, "clean") and not r.control  # saved last
     }
 
@@ -89,6 +90,7 @@ def run(job: Job) -> Path:
     if not here().first:
         job.train_and_score()
         return job.out
+    Result(**_common(job), scores={})  # what no record may say is refused before the run
     job.folder.mkdir(parents=True, exist_ok=True)
     with Lock(job.folder / "lock"):
         for fields in job.train_and_score():
@@ -98,11 +100,12 @@ def run(job: Job) -> Path:
     return path
 
 
-def _save(job: Job, fields: dict[str, Any]) -> Path:
-    """Write one record of a run, after the embeddings and the encoder that come with it."""
-    trained = fields.pop("encoder", None)
-    embeddings, world = fields.pop("embeddings", None), here().world
-    common: dict[str, Any] = {
+def _common(job: Job) -> dict[str, Any]:
+    """Return what a run's records say whatever comes of it."""
+    world, command = here().world, printable(job.command)
+    if len(command) > MAX_TEXT:  # of hundreds of experiments, named one by one
+        command = f"{command[: MAX_TEXT - 3]}..."
+    return {
         "method": job.experiment.method,
         "experiment": job.experiment.id,
         "tier": job.tier,
@@ -111,9 +114,14 @@ def _save(job: Job, fields: dict[str, Any]) -> Path:
         "settings": plain(job.settings),
         "environment": environment() | ({"ranks": world} if world > 1 else {}),
         "commit": commit(),
-        "command": job.command,
+        "command": command,
     }
-    result = Result(**common | fields)
+
+
+def _save(job: Job, fields: dict[str, Any]) -> Path:
+    """Write one record of a run, after the embeddings and the encoder that come with it."""
+    trained, embeddings = fields.pop("encoder", None), fields.pop("embeddings", None)
+    result = Result(**_common(job) | fields)
     if trained is not None:
         trained.save(job.out / f"{result.id}.safetensors")
     return result.save(job.out, embeddings)
@@ -124,9 +132,11 @@ def _set_aside(job: Job) -> None:
     mine = plain(job.settings)
     if "source" not in mine:
         return
-    for result in load_all(job.out, []):
-        earlier = (result.settings or {}).get("source")
-        same = _key(result.experiment, result.tier, result.seed, (result.settings or {}) | mine)
+    for result in load_all(job.out, [], entries=False):
+        its = result.settings or {}
+        earlier = its.get("source")
+        by_mine = its | {"source": mine["source"]}
+        same = _key(result.experiment, result.tier, result.seed, by_mine)
         if earlier not in (None, mine["source"]) and same == job.key:
             (job.out / REPLACED).mkdir(exist_ok=True)
             for path in job.out.glob(f"{result.id}.*"):

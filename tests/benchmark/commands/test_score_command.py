@@ -4,6 +4,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from ident3d.benchmark.results import load_all
 from safetensors.torch import save_file
 
 from ident3d.cli import main
@@ -180,6 +181,21 @@ def test_weights_are_loaded_and_checked(capsys, data, tmp_path, monkeypatch):
     for name, reason in [("bad", "does not fit"), ("pickle", "no safetensors file")]:
         code, _, err = run(capsys, *arguments, tmp_path / f"{name}.safetensors")
         assert code == 1 and reason in err
+
+
+def test_seeds_of_other_weights_are_one_row(capsys, data, tmp_path, monkeypatch):
+    (tmp_path / "seeded_weights.py").write_text(ENCODERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    import seeded_weights
+
+    for seed in range(2):
+        torch.manual_seed(seed)
+        weights = tmp_path / f"w{seed}.safetensors"
+        save_file(seeded_weights.Linear().state_dict(), weights)
+        arguments = ["--encoder", "seeded_weights:Linear", "--weights", weights, "--seed", seed]
+        run(capsys, "--data", data.path, *arguments, "--method", "Mine", "--out", tmp_path / "out")
+    first, second = load_all(tmp_path / "out")
+    assert first.group == second.group and first.scores["r2"] != second.scores["r2"]
 
 
 def test_one_source_of_embeddings(capsys, data):

@@ -1,3 +1,6 @@
+import dataclasses
+import pickle
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -11,10 +14,12 @@ from ident3d.benchmark.experiments import hard_negatives, marginal
 from ident3d.benchmark.experiments import select as experiments
 from ident3d.benchmark.experiments.tables_1_2 import PAPER
 from ident3d.benchmark.losses import OBJECTIVES, Metric, make_objective, make_similarity
+from ident3d.benchmark.results import load
 from ident3d.benchmark.settings.composed import plain
 from ident3d.benchmark.settings.run_settings import ImageSettings, SyntheticSettings
 from ident3d.benchmark.settings.tiers import TIERS
 from ident3d.benchmark.training import image_run, synthetic_run
+from ident3d.benchmark.training.jobs import Job, run
 
 from ident3d.conditionals import parse
 from ident3d.spaces import Sphere, Unbounded
@@ -25,6 +30,25 @@ SYNTHETIC = [
     for tier, settings in experiment.tiers.items()
     if isinstance(settings, SyntheticSettings)
 ]
+
+
+def test_every_run_can_be_sent_to_a_worker(tmp_path):
+    for experiment in experiments.EXPERIMENTS.values():
+        for tier, settings in experiment.tiers.items():
+            job = Job(experiment, tier, settings, 0, tmp_path, "a command")
+            assert pickle.loads(pickle.dumps(job)).key == job.key
+
+
+def test_a_long_command_is_kept_in_part_and_a_setting_of_no_record_is_refused_first(tmp_path):
+    row = experiments.EXPERIMENTS["table1/5/identity"]
+    settings = row.tiers["cpu"].with_(scored=64)
+    path = run(Job(row, "cpu", settings, 0, tmp_path, "ident3d\t" + "x" * 5_000))
+    command = load(path).command
+    assert command.startswith("ident3d\\tx") and command.endswith("x...") and len(command) == 4_000
+    odd = dataclasses.replace(row, method="m" * 200)
+    with pytest.raises(ValueError, match="`method`"):
+        run(Job(odd, "cpu", settings, 0, tmp_path, ""))
+    assert not list(tmp_path.glob(".running/*"))
 
 
 def test_every_row_of_the_issue_is_there():

@@ -1,12 +1,13 @@
 import json
 import shutil
 
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from ident3d.benchmark.commands.entry_command import pack as pack_command
 from ident3d.benchmark.commands.entry_command import verify as verify_command
-from ident3d.benchmark.results import entries, load_all
+from ident3d.benchmark.results import entries, load, load_all
 from ident3d.benchmark.results.embeddings import read_embeddings
 from ident3d.benchmark.results.entries import embeddings_name, pack, seal, submitted
 from ident3d.benchmark.results.records import image_record
@@ -96,6 +97,27 @@ def test_an_entry_is_shown_on_the_leaderboard(entry):
     left_out = []
     assert load_all(entry.parent, left_out) == []
     assert "changed after packing" in left_out[0]
+
+
+def test_an_entry_adds_nothing_to_a_method_that_is_there(tmp_path, entry, runs):
+    folder = shutil.copytree(entry, tmp_path / "results" / "a-stranger")  # sorts before the records
+    shutil.copy(runs[1], tmp_path / "results")
+    edit(folder, lambda e: e["records"].reverse())  # its seed 1 is the one that is there
+    left_out = []
+    (kept,) = load_all(tmp_path / "results", left_out)
+    assert kept == load(runs[1]) and "repeats the run" in left_out[0]
+    (tmp_path / "results" / runs[1].name).unlink()
+    other = msgspec.structs.replace(load(runs[1]), seed=7)
+    other.save(tmp_path / "results")
+    assert load_all(tmp_path / "results", left_out) == [other]
+    assert "pack it under a method name of its own" in left_out[1]
+    assert load_all(tmp_path / "results", entries=False) == [other]
+
+
+def test_a_control_is_no_entry(entry, data):
+    edit(entry, lambda e: [one.update(control=True) for one in e["records"]])
+    with pytest.raises(DataError, match="no control; `ident3d benchmark controls` makes those"):
+        verify(entry, data)
 
 
 def test_all_provable_scores_are_kept_and_others_left_out(tmp_path, runs):

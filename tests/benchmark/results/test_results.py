@@ -41,6 +41,15 @@ def test_runs_have_different_ids_unless_only_the_measurement_differs():
     assert record(seed=1).group == base.group
 
 
+def test_copies_of_data_are_one_row_wherever_they_lie():
+    here, there = (
+        record(settings={"data": place, "fingerprints": ["a", "b"]}) for place in ("here", "there")
+    )
+    assert here.group == there.group and here.id != there.id
+    unknown = [record(settings={"data": place}).group for place in ("here", "there")]
+    assert unknown[0] != unknown[1]
+
+
 @pytest.mark.parametrize("name", ["../../etc/passwd", "<script>", "a/b\\c", "..", "ünï", "C:"])
 def test_file_names_are_ours_whatever_the_method_is_called(tmp_path, name):
     path = record(method=name).save(tmp_path / "in")
