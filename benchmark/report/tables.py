@@ -246,9 +246,12 @@ def method_page(method: str, family: str) -> str:
     return f"{readable}-{digest}.html"
 
 
-def show(score: str, value: float | None) -> str:
-    """Write one value: percent with two digits, other numbers short."""
-    if value is None:
+def show(score: str, value: float | dict | None) -> str:
+    """Write one value: percent with two digits, other numbers short.
+
+    A score of somebody's own may be a number in one seed and a table in another: no value.
+    """
+    if value is None or isinstance(value, dict):
         return "—"
     percent = describe(score).percent
     if abs(value) >= 1e4:  # a diverged run has R2 of any size

@@ -139,7 +139,7 @@ def test_any_edit_without_a_new_seal_is_caught(entry, data):
         ("unknown score", lambda r: r["scores"].update(best=1.0), "`best` cannot be computed"),
         ("no r2", lambda r: r["scores"].update(r2=None), "must state `r2`"),
         ("no mcc", lambda r: r["scores"].pop("mcc"), "must state `mcc`"),
-        ("score of wrong kind", lambda r: r["scores"].update(r2={"x": 1}), "seed 0, r2"),
+        ("score of wrong kind", lambda r: r["scores"].update(r2={"x": 1}), "`scores.r2` must be"),
         ("fewer factors", lambda r: r["scores"]["r2_per_factor"].pop("x"), "must name"),
         ("other factors", lambda r: r["factors"].reverse(), "in their order"),
     ],
