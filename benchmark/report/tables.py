@@ -84,7 +84,8 @@ class Row:
             return None  # of more dimensions than factors the best are picked
         if score == "mcc_block":
             return block_chance(self.first.settings or {})
-        return TABLE.get(len(known or correlation)) if score == "mcc" else None
+        # Without the matrix nobody knows how many dimensions it was: a record keeps none of many.
+        return TABLE.get(len(known or correlation)) if score == "mcc" and correlation else None
 
     def above_chance(self, score: str) -> str:
         """Say where a score stands between chance and one; empty if that is not known."""

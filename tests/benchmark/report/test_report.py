@@ -348,9 +348,13 @@ def test_a_score_stands_between_chance_and_one():
     assert row.above_chance("r2") == "" and row.chance("mcc") == (0.5931, 0.6523)
     low = tables.build([record(mcc=0.438)])[0].rows[0]
     assert low.above_chance("mcc") == "at or below chance"
+    unknown = tables.build([record(correlation=None)])[0].rows[0]  # more than 256 dimensions
+    assert unknown.chance("mcc") is None and unknown.above_chance("mcc") == ""
     assert row.chance("mcc_block") is None
     two = record(settings={"conditionals": ["anisotropic:5,5,5,5,5,25,25,25,25,25"]})
     assert tables.build([two])[0].rows[0].chance("mcc_block") == (0.7871, 0.8418)
+    no_matrix = record(settings=two.settings, correlation=None)
+    assert tables.build([no_matrix])[0].rows[0].chance("mcc_block") == (0.7871, 0.8418)
 
 
 def test_the_learned_metric_is_drawn_at_the_place_of_its_match():
