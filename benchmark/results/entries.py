@@ -151,7 +151,10 @@ def _check_together(results: Sequence[Result], where: str) -> None:
     if not results:
         raise ValueError("`records` must name at least one record file.")
     if len({result.group for result in results}) > 1:
-        raise DataError(f"{where} must be runs of one method and setting that differ in the seed.")
+        raise DataError(
+            f"{where} must be runs of one method and setting that differ in the seed; "
+            f"these differ in {_differing(results)}: pack them apart."
+        )
     seeds = [result.seed for result in results]
     if len(set(seeds)) < len(seeds):
         raise DataError(f"{where} must have each seed once, got {sorted(seeds)}.")
@@ -160,6 +163,15 @@ def _check_together(results: Sequence[Result], where: str) -> None:
             f"{where} is a synthetic run, with no data set to check it against; "
             "its command reproduces it."
         )
+
+
+def _differing(results: Sequence[Result]) -> str:
+    """Name what keeps records of several groups from being one entry."""
+    fields = ("experiment", "tier", "protocol", "method")
+    names = [name for name in fields if len({getattr(result, name) for result in results}) > 1]
+    if len({(result.data or {}).get("fingerprint") for result in results}) > 1:
+        names.append("data")
+    return ", ".join(names or ["settings"])
 
 
 def _check_files(folder: Path, entry: Entry) -> None:

@@ -306,13 +306,28 @@ def test_pack_refuses_what_does_not_belong_together(tmp_path, runs):
         pack([runs[0], runs[0]], tmp_path / "a")
     found = json.loads(runs[1].read_text()) | {"tier": "full"}
     (tmp_path / "other.json").write_text(json.dumps(found))
-    with pytest.raises(DataError, match="one method and setting"):
+    with pytest.raises(DataError, match="one method and setting .* these differ in tier: pack"):
         pack([runs[0], tmp_path / "other.json"], tmp_path / "a")
     with pytest.raises(DataError, match="is missing"):
         pack([tmp_path / "other.json"], tmp_path / "a")
     assert not (tmp_path / "a").exists()
     with pytest.raises(ValueError, match="new or empty folder"):
         pack(runs, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"protocol": "as-released"}, "protocol"),
+        ({"experiment": "table4/2", "method": "other"}, "experiment, method"),
+        ({"data": {"name": "x", "fingerprint": "other"}}, "data"),
+        ({"settings": {"steps": 7}}, "settings"),
+    ],
+)
+def test_pack_says_in_what_records_differ(tmp_path, runs, change, words):
+    (tmp_path / "other.json").write_text(json.dumps(json.loads(runs[1].read_text()) | change))
+    with pytest.raises(DataError, match=f"these differ in {words}: pack them apart"):
+        pack([runs[0], tmp_path / "other.json"], tmp_path / "a")
 
 
 def test_a_representation_with_too_few_dimensions_has_no_mcc(data):
