@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -232,6 +234,24 @@ def test_the_environment_names_versions_but_no_people():
     assert found["packages"]["numpy"] == np.__version__
     assert record(environment=found).environment == found
     assert commit() is None or len(commit()) >= 40
+
+
+def test_the_commit_is_that_of_the_code_not_of_the_folder_around_it(tmp_path, monkeypatch):
+    """As where ident3d is installed in a virtual environment inside somebody's own repository."""
+    module = sys.modules[commit.__module__]
+    copy = tmp_path / "venv" / "environment.py"
+    copy.parent.mkdir()
+    copy.write_bytes(Path(module.__file__).read_bytes())
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@y"]
+    (tmp_path / "mine.py").touch()
+    for words in (["init", "-q"], ["add", "mine.py"], ["commit", "-qm", "mine"]):
+        subprocess.run([*git, *words], check=True)
+    monkeypatch.setattr(module, "__file__", str(copy))
+    assert commit() is None
+    subprocess.run([*git, "add", "-f", str(copy)], check=True)
+    assert len(commit()) == 46 and commit().endswith("-dirty")
+    subprocess.run([*git, "commit", "-qm", "ours"], check=True)
+    assert len(commit()) == 40
 
 
 def test_a_record_of_version_1_keeps_its_protocol_and_id(tmp_path):
