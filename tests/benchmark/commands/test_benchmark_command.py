@@ -95,6 +95,17 @@ def test_one_failure_does_not_stop_the_others(tmp_path):
         ("steps=0", "`steps` must be above 0"),
         ("evaluations=0", "`evaluations` must be above 0"),
         ("lr=-1", "`lr` must be above 0"),
+        ("lr=inf", "`lr` must be above 0 and finite"),
+        ("clip=0", "`clip` must be above 0"),
+        ("clip=-1", "`clip` must be above 0"),
+        ("clip=inf", "`clip` must be above 0 and finite"),
+        ("clip=nan", "`clip` must be above 0 and finite"),
+        ("seconds=inf", "`seconds` must be above 0 and finite"),
+        ("checkpoint_seconds=inf", "`checkpoint_seconds` must be at least 0 and finite"),
+        ("checkpoint_seconds=-1", "`checkpoint_seconds` must be at least 0"),
+        ("hard_count=-1", "`hard_count` must be at least 0"),
+        ("hard_from=-1", "`hard_from` must be at least 0"),
+        ("scored=1", "`scored` must be at least 2"),
         ("batch=1", "`batch` must be at least 2"),
         ("precision=foo", "must be one of float32, bfloat16"),
         ("schedule=foo", "must be one of constant"),
@@ -103,6 +114,14 @@ def test_one_failure_does_not_stop_the_others(tmp_path):
 def test_settings_that_cannot_be_are_refused(tmp_path, change, reason):
     done = invoke("run", "table1/2", "--out", str(tmp_path), "--set", change)
     assert isinstance(done.exception, ValueError) and reason in str(done.exception)
+
+
+@pytest.mark.parametrize("change", ["hard_count=-1", "rows=0", "train_rows=0", "watched=1"])
+def test_counts_of_images_that_cannot_be_are_refused_before_training(tmp_path, change):
+    done = invoke("run", "table4/1", "--tier", "tiny", "--out", str(tmp_path), "--set", change)
+    name = change.partition("=")[0]
+    assert isinstance(done.exception, ValueError)
+    assert f"`{name}` must be at least" in str(done.exception)
 
 
 def test_a_file_is_no_folder_for_records(tmp_path):
