@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 import subprocess
 import sys
 import time
@@ -86,6 +88,16 @@ def test_one_failure_does_not_stop_the_others(tmp_path):
     assert done.exit_code != 0
     assert "table1/2" in {r.experiment for r in load_all(tmp_path)}
     assert "runs failed, as said above" in str(done.exception)
+
+
+def test_a_run_that_the_system_stops_is_told_as_by_other_commands(tmp_path, monkeypatch):
+    def refuse(job):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), "ro/x")
+
+    monkeypatch.setattr("ident3d.benchmark.training.jobs.run", refuse)
+    said = invoke("run", "table1/5/identity", "--out", str(tmp_path), *TINY).stderr
+    sentence = "ro/x: Read-only file system; name a folder on a disk that may be written."
+    assert f"table1/5/identity seed 0: {sentence}\n" in said
 
 
 @pytest.mark.parametrize(
