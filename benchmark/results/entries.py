@@ -82,7 +82,9 @@ def pack(records: Sequence[str | Path], out: str | Path, encoders: bool = False)
 
 def read_entry(folder: Path) -> Entry:
     """Read `entry.json`, check its shape, its seal and that the folder holds nothing else."""
-    if folder.is_symlink() or not folder.is_dir():
+    if folder.is_symlink():
+        raise DataError(f"{folder} is a link; an entry must be the folder itself, so name that.")
+    if not folder.is_dir():
         raise ValueError(f"`entry` must be a folder, got {str(folder)!r}.")
     path = folder / "entry.json"
     if not path.exists():

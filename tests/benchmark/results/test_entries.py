@@ -257,6 +257,14 @@ def test_missing_files_strange_files_and_links_are_refused(entry, data, tmp_path
     refused(tmp_path / "empty", data, "has no entry.json; `ident3d benchmark pack` makes entries")
 
 
+def test_a_link_to_an_entry_is_refused_and_stops_nothing_else(entry, data, tmp_path):
+    (tmp_path / "link").symlink_to(entry)
+    refused(tmp_path / "link", data, "link is a link; an entry must be the folder itself")
+    left_out = []
+    assert load_all(tmp_path / "link", left_out) == []  # which it does walk into, being named
+    assert "link is a link" in left_out[0]
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [
