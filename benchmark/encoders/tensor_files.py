@@ -28,7 +28,7 @@ def write_tensors(
     kept = {key: t.detach().cpu().contiguous() for key, t in tensors.items()}
     header = {"format": FORMAT, "state": dict(state), "sha256": _digest(state, kept)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Not `save_file`, whose error on a full disk is no OSError: commands say what to do about those.
+    # Not `save_file`: its error on a full disk is no OSError, for which commands have a way out.
     write_bytes(path, save(kept, {_key(kind): json.dumps(header, allow_nan=False)}))
 
 

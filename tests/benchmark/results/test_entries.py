@@ -314,7 +314,7 @@ def test_pack_refuses_what_does_not_belong_together(tmp_path, runs):
         pack([runs[0], runs[0]], tmp_path / "a")
     found = json.loads(runs[1].read_text()) | {"tier": "full"}
     (tmp_path / "other.json").write_text(json.dumps(found))
-    with pytest.raises(DataError, match="one method and setting .* these differ in tier: pack"):
+    with pytest.raises(DataError, match=r"one method and setting .* these differ in tier: pack"):
         pack([runs[0], tmp_path / "other.json"], tmp_path / "a")
     with pytest.raises(DataError, match="is missing"):
         pack([tmp_path / "other.json"], tmp_path / "a")
