@@ -3,6 +3,7 @@
 `ident3d --help` therefore answers at once, and needs neither torch nor Blender.
 """
 
+import io
 import os
 import sys
 import warnings
@@ -58,6 +59,8 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. Errors are one sentence: exit 2 for bad use, 1 for failure."""
     warnings.formatwarning = _warning  # type: ignore[assignment]  # other arguments are dropped
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # not every terminal has a →; stderr escapes it
     try:
         cli.main(arguments, prog_name="ident3d", standalone_mode=False)
     except click.ClickException as error:

@@ -22,7 +22,7 @@ from ident3d.commands.options import (
     table,
     typed_words,
 )
-from ident3d.errors import DataError, above_zero
+from ident3d.errors import DataError, above_zero, system_sentence
 from ident3d.scale.job_array import SLURM, parse_share, sbatch_script
 
 from .row_options import RowOptions, ids_argument, show_scores
@@ -240,7 +240,8 @@ def _told(job: "Job", outcome: Path | Exception) -> bool:
     from ..results import load
 
     if isinstance(outcome, Exception):
-        say(f"{job.label}: {outcome}", err=True)
+        words = system_sentence(outcome) if isinstance(outcome, OSError) else outcome
+        say(f"{job.label}: {words}", err=True)
         return False
     click.echo(f"{job.label}: {show_scores(load(outcome))}")
     return True

@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from ident3d.errors import DataError
-from ident3d.files import atomic, canonical_sha256, sha256
+from ident3d.files import canonical_sha256, sha256, write_bytes
 from ident3d.outside import open_plain, parse_json
 
 FORMAT = 2  # 2 has the digest
@@ -28,11 +28,8 @@ def write_tensors(
     kept = {key: t.detach().cpu().contiguous() for key, t in tensors.items()}
     header = {"format": FORMAT, "state": dict(state), "sha256": _digest(state, kept)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic(path) as partial:
-        partial.touch()
-        mode = partial.stat().st_mode  # as of any file; safetensors would make it private
-        save_file(kept, partial, metadata={_key(kind): json.dumps(header, allow_nan=False)})
-        partial.chmod(mode)
+    # Not `save_file`: its error on a full disk is no OSError, for which commands have a way out.
+    write_bytes(path, save(kept, {_key(kind): json.dumps(header, allow_nan=False)}))
 
 
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:

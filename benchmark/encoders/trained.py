@@ -51,7 +51,7 @@ def read_trained(path: Path) -> Trained:
         raise DataError(f"{path} must have at most {MAX_BYTES:,} bytes to be read.")
     state, tensors = read_tensors(path, KIND)
     try:
-        settings, sample = state["settings"], shaped(state["sample"], tuple[int, ...], "sample")
+        settings, sample = state["settings"], _shape(state["sample"])
         with torch.device("meta"):  # shapes alone: whatever a stranger asks for, it takes no memory
             encoder = make_encoder(_model(settings), torch.empty(sample), 1.0)
         wanted = {key: (t.shape, t.dtype) for key, t in encoder.state_dict().items()}
@@ -64,6 +64,14 @@ def read_trained(path: Path) -> Trained:
         raise DataError(f"{path} must hold finite weights alone; train it again.")
     encoder.to_empty(device="cpu").load_state_dict(tensors)  # in the layout that it was made with
     return Trained(encoder.eval(), settings, sample)
+
+
+def _shape(stated: Any) -> tuple[int, ...]:
+    """Return the shape of a sample, as every encoder takes one."""
+    sample = shaped(stated, tuple[int, ...], "sample")
+    if not (len(sample) == 2 or (len(sample) == 4 and sample[1] == 3)) or min(sample) < 1:
+        raise ValueError(f"`sample` must be (n, dim) or (n, 3, H, W), got {sample[:8]}")
+    return sample
 
 
 def _model(settings: dict[str, Any]) -> Model:

@@ -129,7 +129,7 @@ def bounds(values: Sequence[float | None], pad: float = 0.04) -> tuple[float, fl
 
 def _wide(low: float, high: float) -> tuple[float, float]:
     """Limits that a division survives, whatever a stranger's record holds."""
-    low, high = (min(max(float(v), -1e12), 1e12) for v in (low, high))
+    low, high = sorted(min(max(float(v), -1e12), 1e12) for v in (low, high))
     if high - low > 1e-9 * max(abs(low), abs(high), 1e-3):
         return low, high
     room = max(abs(low), 1e-3) * 0.5

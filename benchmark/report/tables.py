@@ -84,7 +84,8 @@ class Row:
             return None  # of more dimensions than factors the best are picked
         if score == "mcc_block":
             return block_chance(self.first.settings or {})
-        return TABLE.get(len(known or correlation)) if score == "mcc" else None
+        # Without the matrix nobody knows how many dimensions it was: a record keeps none of many.
+        return TABLE.get(len(known or correlation)) if score == "mcc" and correlation else None
 
     def above_chance(self, score: str) -> str:
         """Say where a score stands between chance and one; empty if that is not known."""
@@ -246,9 +247,12 @@ def method_page(method: str, family: str) -> str:
     return f"{readable}-{digest}.html"
 
 
-def show(score: str, value: float | None) -> str:
-    """Write one value: percent with two digits, other numbers short."""
-    if value is None:
+def show(score: str, value: float | dict | None) -> str:
+    """Write one value: percent with two digits, other numbers short.
+
+    A score of somebody's own may be a number in one seed and a table in another: no value.
+    """
+    if value is None or isinstance(value, dict):
         return "—"
     percent = describe(score).percent
     if abs(value) >= 1e4:  # a diverged run has R2 of any size

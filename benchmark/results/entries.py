@@ -82,7 +82,9 @@ def pack(records: Sequence[str | Path], out: str | Path, encoders: bool = False)
 
 def read_entry(folder: Path) -> Entry:
     """Read `entry.json`, check its shape, its seal and that the folder holds nothing else."""
-    if folder.is_symlink() or not folder.is_dir():
+    if folder.is_symlink():
+        raise DataError(f"{folder} is a link; an entry must be the folder itself, so name that.")
+    if not folder.is_dir():
         raise ValueError(f"`entry` must be a folder, got {str(folder)!r}.")
     path = folder / "entry.json"
     if not path.exists():
@@ -151,7 +153,10 @@ def _check_together(results: Sequence[Result], where: str) -> None:
     if not results:
         raise ValueError("`records` must name at least one record file.")
     if len({result.group for result in results}) > 1:
-        raise DataError(f"{where} must be runs of one method and setting that differ in the seed.")
+        raise DataError(
+            f"{where} must be runs of one method and setting that differ in the seed; "
+            f"these differ in {_differing(results)}: pack them apart."
+        )
     if any(result.control for result in results):
         raise DataError(f"{where} must be no control; `ident3d benchmark controls` makes those.")
     seeds = [result.seed for result in results]
@@ -162,6 +167,15 @@ def _check_together(results: Sequence[Result], where: str) -> None:
             f"{where} is a synthetic run, with no data set to check it against; "
             "its command reproduces it."
         )
+
+
+def _differing(results: Sequence[Result]) -> str:
+    """Name what keeps records of several groups from being one entry."""
+    fields = ("experiment", "tier", "protocol", "method")
+    names = [name for name in fields if len({getattr(result, name) for result in results}) > 1]
+    if len({(result.data or {}).get("fingerprint") for result in results}) > 1:
+        names.append("data")
+    return ", ".join(names or ["settings"])
 
 
 def _check_files(folder: Path, entry: Entry) -> None:

@@ -29,11 +29,20 @@ def environment() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Name the commit of the code that runs, `-dirty` if changed; None outside a clone."""
-    here = Path(__file__).resolve().parent
-    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40"]
+    """Name the commit of the code that runs, `-dirty` if changed; None outside a clone.
+
+    A package may be installed inside somebody's own repository, whose commit says nothing of it.
+    """
+    if not _git("ls-files", "--error-unmatch", "--", Path(__file__).name):
+        return None
+    return _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+
+
+def _git(*words: str) -> str | None:
+    """Return what git says of the folder of this file; None if it refuses, or there is none."""
+    command = ["git", "-C", str(Path(__file__).resolve().parent), *words]
     try:
-        done = subprocess.run([*command, "--exclude=*"], capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() or None

@@ -20,6 +20,7 @@ from ident3d.files import sha256, write_bytes
 from ident3d.outside import parse_json
 
 from ..scoring.protocols import PROTOCOLS
+from ..scoring.scores import SCORES
 from .embeddings import save_embeddings
 from .schema import MAX_LIST, MAX_NAME, Name, plain, read_json, shaped, stated
 
@@ -91,9 +92,13 @@ class Result(_Fields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
         if self.protocol not in known.split(", "):
             raise ValueError(f"`protocol` must be one of {known}; got {self.protocol!r:.40}.")
         shaped(self.scores, Scores, "scores")
+        for name, value in self.scores.items():
+            _check_kind(name, value)
         if self.data is not None:
             shaped(self.data, DataStated, "data")
         _even("curves", (self.curves or {}).values())
+        if any(step is not None and step < 0 for step in (self.curves or {}).get("step", [])):
+            raise ValueError("`curves.step` must be at least 0: training begins there.")
         _even("correlation", self.correlation or [])
         points = self.points or {"true": [], "predicted": []}
         _even("points", points.values())
@@ -153,6 +158,16 @@ class Result(_Fields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
 def load(path: str | Path) -> Result:
     """Read one record from its file."""
     return Result.from_json(read_json(Path(path)), str(path))
+
+
+def _check_kind(name: str, value: Any) -> None:
+    """Refuse a known score of the other kind: pages draw a number, or a table of the factors."""
+    per_factor = "_per_factor" in name
+    if value is None or isinstance(value, dict) == per_factor:
+        return
+    if per_factor or name in SCORES:
+        wanted = "a table, factor by factor" if per_factor else "a number"
+        raise ValueError(f"`scores.{name}` must be {wanted}; write None if not computed.")
 
 
 def _even(what: str, lists: Collection[Sized]) -> None:

@@ -1,10 +1,12 @@
 """The parts of a run's settings: data, model, loss and training, all plain values."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ident3d.dataset import load
-from ident3d.errors import choose
+from ident3d.errors import choose, whole
 
 from ..training.gradients import PRECISIONS
 from .composed import Composed, added, named
@@ -27,6 +29,10 @@ class SyntheticData:
     opposite: bool = False  # score on the marginal mirrored at the origin
     scored: int = 4096  # latents to score on
 
+    def __post_init__(self) -> None:
+        """Refuse what no run could use."""
+        _check_counts(self, hard_count=0, hard_from=0, scored=2)  # of one row there is no score
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImageData:
@@ -43,6 +49,10 @@ class ImageData:
     rows: int | None = added(None)  # of each training split, the first ones; None: all
     train_rows: int = 25_000  # training rows that are scored too, as in table 5
     watched: int = 1_000  # test rows scored during training
+
+    def __post_init__(self) -> None:
+        """Refuse what no run could use."""
+        _check_counts(self, hard_count=0, rows=2, train_rows=2, watched=2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,15 +130,20 @@ class Training:
     precision: str = "float32"  # or "bfloat16": the encoder in mixed precision
     compile: bool = False  # torch.compile the encoder
     device: str = "auto"
-    checkpoint_seconds: float = 20.0  # at most this much work is lost
+    checkpoint_seconds: float = 20.0  # at most this much work is lost; 0: after every step
 
     def __post_init__(self) -> None:
         """Refuse what no run could use."""
         rates, sizes = "lr wide_lr objective_lr size_lr", "norm_rows micro_batch"
-        for name in f"steps wide_steps {rates} evaluations seconds {sizes}".split():
+        for name in f"steps wide_steps {rates} clip evaluations seconds {sizes}".split():
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"`{name}` must be above 0, got {value}.")
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"`{name}` must be above 0 and finite, got {value}.")
+        if not 0 <= self.checkpoint_seconds < math.inf:
+            raise ValueError(
+                f"`checkpoint_seconds` must be at least 0 and finite, got "
+                f"{self.checkpoint_seconds}."
+            )
         if self.batch < 2:
             raise ValueError("`batch` must be at least 2: a pair alone has no negative.")
         choose(SCHEDULES, self.schedule, "schedule")
@@ -162,3 +177,10 @@ class ImageSettings(Settings):
         """Return those of all splits."""
         names, folder = (*self.data.splits, self.data.test), Path(self.data.folder)
         return tuple(load(folder / name).fingerprint for name in names)
+
+
+def _check_counts(part: Any, **least: int) -> None:
+    """Refuse counts below what is the least for each; None is no count."""
+    for name, limit in least.items():
+        if getattr(part, name) is not None:
+            whole(getattr(part, name), name, limit)

@@ -99,6 +99,13 @@ def _pack(folder, _):
         pack([LEGACY / f"results/{_RECORD}.json"], folder / "entry")
 
 
+def _write_tensors(folder, _):
+    import torch
+    from ident3d.benchmark.encoders.tensor_files import write_tensors
+
+    write_tensors(_folder(folder) / "a.safetensors", "encoder", {"a": 1}, {"w": torch.ones(5000)})
+
+
 def _folder(folder):
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -141,6 +148,7 @@ WRITERS = {
         _index,  # FAISS does not survive a fork
     ),
     "an entry": Writer(_pack, digests),
+    "tensors": Writer(_write_tensors, digests),
     "a JSON file": Writer(
         lambda folder, _: write_json(_folder(folder) / "a.json", {"a": 1}), digests
     ),

@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 import subprocess
 import sys
 import time
@@ -88,6 +90,16 @@ def test_one_failure_does_not_stop_the_others(tmp_path):
     assert "runs failed, as said above" in str(done.exception)
 
 
+def test_a_run_that_the_system_stops_is_told_as_by_other_commands(tmp_path, monkeypatch):
+    def refuse(job):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), "ro/x")
+
+    monkeypatch.setattr("ident3d.benchmark.training.jobs.run", refuse)
+    said = invoke("run", "table1/5/identity", "--out", str(tmp_path), *TINY).stderr
+    sentence = "ro/x: Read-only file system; name a folder on a disk that may be written."
+    assert f"table1/5/identity seed 0: {sentence}\n" in said
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -95,6 +107,17 @@ def test_one_failure_does_not_stop_the_others(tmp_path):
         ("steps=0", "`steps` must be above 0"),
         ("evaluations=0", "`evaluations` must be above 0"),
         ("lr=-1", "`lr` must be above 0"),
+        ("lr=inf", "`lr` must be above 0 and finite"),
+        ("clip=0", "`clip` must be above 0"),
+        ("clip=-1", "`clip` must be above 0"),
+        ("clip=inf", "`clip` must be above 0 and finite"),
+        ("clip=nan", "`clip` must be above 0 and finite"),
+        ("seconds=inf", "`seconds` must be above 0 and finite"),
+        ("checkpoint_seconds=inf", "`checkpoint_seconds` must be at least 0 and finite"),
+        ("checkpoint_seconds=-1", "`checkpoint_seconds` must be at least 0"),
+        ("hard_count=-1", "`hard_count` must be at least 0"),
+        ("hard_from=-1", "`hard_from` must be at least 0"),
+        ("scored=1", "`scored` must be at least 2"),
         ("batch=1", "`batch` must be at least 2"),
         ("precision=foo", "must be one of float32, bfloat16"),
         ("schedule=foo", "must be one of constant"),
@@ -103,6 +126,14 @@ def test_one_failure_does_not_stop_the_others(tmp_path):
 def test_settings_that_cannot_be_are_refused(tmp_path, change, reason):
     done = invoke("run", "table1/2", "--out", str(tmp_path), "--set", change)
     assert isinstance(done.exception, ValueError) and reason in str(done.exception)
+
+
+@pytest.mark.parametrize("change", ["hard_count=-1", "rows=0", "train_rows=0", "watched=1"])
+def test_counts_of_images_that_cannot_be_are_refused_before_training(tmp_path, change):
+    done = invoke("run", "table4/1", "--tier", "tiny", "--out", str(tmp_path), "--set", change)
+    name = change.partition("=")[0]
+    assert isinstance(done.exception, ValueError)
+    assert f"`{name}` must be at least" in str(done.exception)
 
 
 def test_a_file_is_no_folder_for_records(tmp_path):

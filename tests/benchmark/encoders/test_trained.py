@@ -167,6 +167,16 @@ def test_samples_that_do_not_describe_the_tensors_are_refused(tmp_path, sample):
         read_trained(tmp_path / "e")
 
 
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("sample", [[], [5], [5, 0], [5, 3, 4], [5, 1, 16, 16], [5, 3, 0, 16]])
+def test_samples_of_a_shape_that_nothing_has_are_refused(tmp_path, name, sample):
+    trained = make(name)
+    state = {"settings": trained.settings, "sample": sample}
+    write_tensors(tmp_path / "e", KIND, state, trained.encoder.state_dict())
+    with pytest.raises(DataError, match=r"`sample` must be \(n, dim\) or \(n, 3, H, W\)"):
+        read_trained(tmp_path / "e")
+
+
 def test_other_tensors_and_other_files_are_refused(tmp_path):
     trained, path = make("mlp"), tmp_path / "e.safetensors"
     state = {"settings": trained.settings, "sample": list(trained.sample)}

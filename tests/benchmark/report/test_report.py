@@ -258,6 +258,34 @@ def test_the_command_leaves_out_what_is_bad_and_says_so(tmp_path):
     assert page.all("img")
 
 
+@pytest.mark.parametrize(
+    "part",
+    [{"curves": {"step": [-5, -4], "loss": [1, 2]}}, {"scores": {"r2": 0.5, "r2_per_factor": 0.5}}],
+    ids=["steps below zero", "a number for a table"],
+)
+def test_an_entry_that_no_page_can_draw_leaves_the_others_on_it(tmp_path, part):
+    record(experiment="table1/1").save(tmp_path / "results")
+    bad = json.loads(record("stranger").to_json()) | part
+    (tmp_path / "results" / "bad.json").write_text(json.dumps(bad))
+    arguments = [str(tmp_path / "results"), "--out", str(tmp_path / "site")]
+    done = CliRunner().invoke(report, arguments)
+    assert done.exit_code == 0, done.output
+    assert "Left out: " in done.output and "bad.json" in done.output and "(1 record)" in done.output
+
+
+def test_a_score_that_is_a_number_in_one_seed_and_a_table_in_another_is_shown(tmp_path):
+    kinds = [0.5, {"a": 0.5}]
+    write([record(seed=n, scores={"mine": mine}) for n, mine in enumerate(kinds)], tmp_path)
+    page = Page(next((tmp_path / "methods").iterdir()))
+    assert "mine" in page.words and "—" in page.words
+
+
+def test_limits_the_wrong_way_round_are_turned():
+    panel = svg.Panel((0, -4), (1, 1))
+    assert panel.xlim == (-4, 0) and panel.ylim[0] < panel.ylim[1]
+    assert svg.ticks(0, -4) == svg.ticks(-4, 0)
+
+
 def test_no_results_are_refused(tmp_path):
     with pytest.raises(ValueError, match="at least one record"):
         write([], tmp_path)
@@ -320,9 +348,13 @@ def test_a_score_stands_between_chance_and_one():
     assert row.above_chance("r2") == "" and row.chance("mcc") == (0.5931, 0.6523)
     low = tables.build([record(mcc=0.438)])[0].rows[0]
     assert low.above_chance("mcc") == "at or below chance"
+    unknown = tables.build([record(correlation=None)])[0].rows[0]  # more than 256 dimensions
+    assert unknown.chance("mcc") is None and unknown.above_chance("mcc") == ""
     assert row.chance("mcc_block") is None
     two = record(settings={"conditionals": ["anisotropic:5,5,5,5,5,25,25,25,25,25"]})
     assert tables.build([two])[0].rows[0].chance("mcc_block") == (0.7871, 0.8418)
+    no_matrix = record(settings=two.settings, correlation=None)
+    assert tables.build([no_matrix])[0].rows[0].chance("mcc_block") == (0.7871, 0.8418)
 
 
 def test_the_learned_metric_is_drawn_at_the_place_of_its_match():

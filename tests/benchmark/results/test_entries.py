@@ -161,7 +161,7 @@ def test_any_edit_without_a_new_seal_is_caught(entry, data):
         ("unknown score", lambda r: r["scores"].update(best=1.0), "`best` cannot be computed"),
         ("no r2", lambda r: r["scores"].update(r2=None), "must state `r2`"),
         ("no mcc", lambda r: r["scores"].pop("mcc"), "must state `mcc`"),
-        ("score of wrong kind", lambda r: r["scores"].update(r2={"x": 1}), "seed 0, r2"),
+        ("score of wrong kind", lambda r: r["scores"].update(r2={"x": 1}), "`scores.r2` must be"),
         ("fewer factors", lambda r: r["scores"]["r2_per_factor"].pop("x"), "must name"),
         ("other factors", lambda r: r["factors"].reverse(), "in their order"),
     ],
@@ -279,6 +279,14 @@ def test_missing_files_strange_files_and_links_are_refused(entry, data, tmp_path
     refused(tmp_path / "empty", data, "has no entry.json; `ident3d benchmark pack` makes entries")
 
 
+def test_a_link_to_an_entry_is_refused_and_stops_nothing_else(entry, data, tmp_path):
+    (tmp_path / "link").symlink_to(entry)
+    refused(tmp_path / "link", data, "link is a link; an entry must be the folder itself")
+    left_out = []
+    assert load_all(tmp_path / "link", left_out) == []  # which it does walk into, being named
+    assert "link is a link" in left_out[0]
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [
@@ -328,13 +336,28 @@ def test_pack_refuses_what_does_not_belong_together(tmp_path, runs):
         pack([runs[0], runs[0]], tmp_path / "a")
     found = json.loads(runs[1].read_text()) | {"tier": "full"}
     (tmp_path / "other.json").write_text(json.dumps(found))
-    with pytest.raises(DataError, match="one method and setting"):
+    with pytest.raises(DataError, match=r"one method and setting .* these differ in tier: pack"):
         pack([runs[0], tmp_path / "other.json"], tmp_path / "a")
     with pytest.raises(DataError, match="is missing"):
         pack([tmp_path / "other.json"], tmp_path / "a")
     assert not (tmp_path / "a").exists()
     with pytest.raises(ValueError, match="new or empty folder"):
         pack(runs, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"protocol": "as-released"}, "protocol"),
+        ({"experiment": "table4/2", "method": "other"}, "experiment, method"),
+        ({"data": {"name": "x", "fingerprint": "other"}}, "data"),
+        ({"settings": {"steps": 7}}, "settings"),
+    ],
+)
+def test_pack_says_in_what_records_differ(tmp_path, runs, change, words):
+    (tmp_path / "other.json").write_text(json.dumps(json.loads(runs[1].read_text()) | change))
+    with pytest.raises(DataError, match=f"these differ in {words}: pack them apart"):
+        pack([runs[0], tmp_path / "other.json"], tmp_path / "a")
 
 
 def test_a_representation_with_too_few_dimensions_has_no_mcc(data):

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -76,6 +78,8 @@ BAD = {
     "score is text": changed(scores={"r2": "0.9"}),
     "score is a list": changed(scores={"r2": [0.9]}),
     "score is true": changed(scores={"r2": True}),
+    "score is a table": changed(scores={"r2": {"x": 0.9}}),
+    "table of factors is a score": changed(scores={"r2_per_factor": 0.9}),
     "scores missing": changed(scores=None),
     "seed is no number": changed(seed="0"),
     "seed is a fraction": changed(seed=0.5),
@@ -99,6 +103,7 @@ BAD = {
     "many settings": changed(settings={str(i): i for i in range(1000)}),
     "uneven curves": changed(curves={"step": [1, 2], "loss": [1]}),
     "curve of text": changed(curves={"loss": ["<b>"]}),
+    "steps below zero": changed(curves={"step": [-5, -4], "loss": [1, 2]}),
     "long curve": changed(curves={"loss": [0] * 50_000}),
     "ragged matrix": changed(correlation=[[1, 2], [3]]),
     "large matrix": changed(correlation=[[0] * 300] * 2),
@@ -185,6 +190,9 @@ def test_every_refusal_names_the_field(tmp_path):
     for why, field in {
         "wrong type": "`method` must be text, got a list",
         "score is text": "`scores[...]` must be a whole number or a number",
+        "score is a table": "`scores.r2` must be a number; write None",
+        "table of factors is a score": "`scores.r2_per_factor` must be a table, factor by factor",
+        "steps below zero": "`curves.step` must be at least 0",
         "seed below zero": "`seed` must be a whole number >= 0",
         "unknown field": "unknown field `extra`",
         "newer version": "`version` must be 1 or 2, got 3; update ident3d",
@@ -235,6 +243,24 @@ def test_the_environment_names_versions_but_no_people():
     assert found["packages"]["numpy"] == np.__version__
     assert record(environment=found).environment == found
     assert commit() is None or len(commit()) >= 40
+
+
+def test_the_commit_is_that_of_the_code_not_of_the_folder_around_it(tmp_path, monkeypatch):
+    """As where ident3d is installed in a virtual environment inside somebody's own repository."""
+    module = sys.modules[commit.__module__]
+    copy = tmp_path / "venv" / "environment.py"
+    copy.parent.mkdir()
+    copy.write_bytes(Path(module.__file__).read_bytes())
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@y"]
+    (tmp_path / "mine.py").touch()
+    for words in (["init", "-q"], ["add", "mine.py"], ["commit", "-qm", "mine"]):
+        subprocess.run([*git, *words], check=True)
+    monkeypatch.setattr(module, "__file__", str(copy))
+    assert commit() is None
+    subprocess.run([*git, "add", "-f", str(copy)], check=True)
+    assert len(commit()) == 46 and commit().endswith("-dirty")
+    subprocess.run([*git, "commit", "-qm", "ours"], check=True)
+    assert len(commit()) == 40
 
 
 def test_a_record_of_version_1_keeps_its_protocol_and_id(tmp_path):

@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 
@@ -35,6 +36,13 @@ def test_a_warning_is_one_line(tmp_path):
     where = ["--data", data.path, "--embeddings", tmp_path / "same.npy"]
     lines = run("benchmark", "score", *where).stderr.splitlines()
     assert lines and all(line.startswith("Warning: `z_hat` never changes in ") for line in lines)
+
+
+def test_what_a_terminal_cannot_write_is_replaced():
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    done = run("benchmark", "list", "table1", env=environment, encoding="latin-1")
+    assert done.returncode == 0, done.stderr
+    assert " ? " in done.stdout and "table1/12" in done.stdout
 
 
 def test_info_and_verify_need_no_path():
