@@ -13,6 +13,7 @@ from ident3d.conditionals import Conditional, parse
 from ident3d.spaces import Space, Unbounded, Uniform, parse_space, sample_marginal
 
 from ..encoders.theory import true_diagonal
+from ..scoring.matched_metric import blocks_of
 from ..settings.run_settings import SyntheticSettings
 from ..training.distributed import ALONE, Ranks
 from ..training.loop import Batch, Batches
@@ -66,10 +67,7 @@ class Process:
     @property
     def blocks(self) -> list[list[int]]:
         """Dimensions that no process tells apart: the model finds them up to a rotation."""
-        groups: dict[tuple[float, ...], list[int]] = {}
-        for index, key in enumerate(zip(*self.metrics, strict=True)):
-            groups.setdefault(key, []).append(index)
-        return list(groups.values())
+        return blocks_of(self.metrics)
 
     def anchors(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw from the marginal, (n, dim)."""

@@ -8,7 +8,6 @@ of the same Q depends on the sizes of the blocks, too.
 python -m ident3d.benchmark.scoring.chance  # computes TABLE and BLOCKS again and prints them
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -18,6 +17,8 @@ from scipy.linalg import hadamard
 
 from ident3d.conditionals import Anisotropic, parse
 from ident3d.metrics import block_mcc, match_columns, mcc
+
+from .matched_metric import blocks_of
 
 DRAWS, SEED = 20_000, 0
 TURNS = 50  # of a representation
@@ -76,19 +77,19 @@ def simulate_blocks(sizes: tuple[int, ...], draws: int, rng: np.random.Generator
 def block_chance(settings: Mapping[str, Any]) -> tuple[float, float] | None:
     """Return mean and 95th percentile of the MCC by blocks of a record's settings; None if unknown.
 
-    A block is the dimensions that have the same concentrations. The settings may be a stranger's.
+    The settings may be a stranger's.
     """
     texts = settings.get("conditionals")
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         return None
     try:
         read = [parse(text) for text in texts]
-    except ValueError:
+        diagonals = [one.concentrations for one in read if isinstance(one, Anisotropic)]
+        sizes = tuple(sorted(map(len, blocks_of(diagonals))))
+    except ValueError:  # no conditional, or conditionals of unequal numbers of factors
         return None
-    diagonals = [one.concentrations for one in read if isinstance(one, Anisotropic)]
-    if not diagonals or len(diagonals) < len(read) or len(set(map(len, diagonals))) > 1:
+    if not diagonals or len(diagonals) < len(read):
         return None
-    sizes = tuple(sorted(Counter(zip(*diagonals, strict=True)).values()))
     return TABLE.get(len(sizes)) if set(sizes) == {1} else BLOCKS.get(sizes)
 
 

@@ -7,6 +7,14 @@ import numpy as np
 from ident3d.metrics import match_columns
 
 
+def blocks_of(diagonals: Sequence[Sequence[float]]) -> list[list[int]]:
+    """Return the blocks of factors that no process tells apart: found up to a rotation inside."""
+    groups: dict[tuple[float, ...], list[int]] = {}
+    for index, key in enumerate(zip(*diagonals, strict=True)):
+        groups.setdefault(key, []).append(index)
+    return list(groups.values())
+
+
 def match_metric(
     correlation: np.ndarray, diagonals: Sequence[Sequence[float]]
 ) -> list[list[float | None]]:

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from ..errors import DataError
 from ..outside import read_plain
@@ -29,6 +30,7 @@ SHARD_ROWS = 4096  # 616 MB at 224 px
 _WINDOW = 64  # images in memory, read ahead of the decoding threads
 
 Wanted = Callable[[SplitWriter, int], bool]  # of a row
+Use = Callable[[SplitWriter, int, np.ndarray], None]  # of a row and its image
 Decoding = tuple[SplitWriter, int, Future[np.ndarray] | None]
 
 
@@ -108,14 +110,7 @@ def _store(source: Path, writers: list[SplitWriter]) -> None:
         _compare(source, [writer for writer in writers if writer.is_begun_from_another()])
         total = sum(writer.rows for writer in writers)
         bar = stack.enter_context(progress(total, "importing", unit="image"))
-        for writer, row, mask in _masks(writers, SplitWriter.lacks):
-            if mask is not None:
-                writer.put(row, mask)
-            bar.update()
-        for writer, row, image in _decode(source, writers, SplitWriter.lacks):
-            if image is not None:
-                writer.put(row, image.result())
-            bar.update()
+        _visit(source, writers, SplitWriter.lacks, SplitWriter.put, bar)
         for writer in writers:
             writer.finish()
 
@@ -129,27 +124,23 @@ def _compare(source: Path, writers: list[SplitWriter]) -> None:
     if not writers:
         return
     with progress(None, "comparing what is stored", unit="image") as bar:
-        for writer, row, mask in _masks(writers, SplitWriter.holds):
-            if mask is not None:
-                writer.compare(row, mask)
-            bar.update()
-        for writer, row, image in _decode(source, writers, SplitWriter.holds):
-            if image is not None:
-                writer.compare(row, image.result())
-            bar.update()
+        _visit(source, writers, SplitWriter.holds, SplitWriter.compare, bar)
     for writer in writers:
         writer.trust()
 
 
-def _masks(
-    writers: list[SplitWriter], wanted: Wanted
-) -> Iterator[tuple[SplitWriter, int, np.ndarray | None]]:
-    """Yield images that came with the latents, as grey ones of 0 and 255; None if not wanted."""
+def _visit(source: Path, writers: list[SplitWriter], wanted: Wanted, use: Use, bar: tqdm) -> None:
+    """Use every wanted image of a source; those that came with the latents are grey, 0 or 255."""
     for writer in writers:
         masks = writer.published.masks
         for row, mask in enumerate(() if masks is None else masks):
-            grey = mask[..., None] * np.uint8(255)
-            yield writer, row, np.repeat(grey, 3, axis=2) if wanted(writer, row) else None
+            if wanted(writer, row):
+                use(writer, row, np.repeat(mask[..., None] * np.uint8(255), 3, axis=2))
+            bar.update()
+    for writer, row, image in _decode(source, writers, wanted):
+        if image is not None:
+            use(writer, row, image.result())
+        bar.update()
 
 
 def _members(source: Path) -> Iterator[Member]:

@@ -172,15 +172,15 @@ def test_an_error_in_the_thread_reaches_the_loop_which_can_go_on(data, monkeypat
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_leaves_nothing_behind(data, workers):
     gc.collect()  # what earlier tests left in their tracebacks
-    threads, children = threading.active_count(), len(psutil.Process().children())
+    threads, children = set(threading.enumerate()), len(psutil.Process().children())
     loader = make_loader(data, num_workers=workers)
     next(loader.forever())
     del loader
     for _ in range(500):  # threads of closed queues end by themselves, on a busy machine later
-        if threading.active_count() <= threads:  # fewer: threads of earlier tests ended, too
+        if set(threading.enumerate()) <= threads:  # of which those of earlier tests may end, too
             break
         time.sleep(0.02)
-    assert threading.active_count() <= threads
+    assert set(threading.enumerate()) <= threads
     assert len(psutil.Process().children()) == children
 
 
